@@ -54,7 +54,6 @@ configure() {
         debug) words="--with-pydebug" ;;
         nogil) words="--disable-gil" ;;
         asan)
-            words="--with-undefined-behavior-sanitizer --without-doc-strings"
             words="--with-undefined-behavior-sanitizer"
             env_words="BASECFLAGS='-fsanitize=address -fno-omit-frame-pointer' LDFLAGS=-fsanitize=address OPT='-g -O1 -Wall'"
             ;;
@@ -81,7 +80,7 @@ configure() {
     (
         cd "$top" || exit 1
         eval "set -- $(printf '%s' "$options" | tr '\n' ' ')"
-        eval "export $env_words"
+        [ -z "$env_words" ] || eval "export $env_words"
         # shellcheck disable=SC2086
         exec "$PYTHON_FOR_REGEN" "$here/step.py" --log "$top/configure.log" --title "configuring $variant" --count '^checking' --of 790 -- \
             sh "$source/configure" PYTHON_FOR_REGEN="$PYTHON_FOR_REGEN" $words "$@"
