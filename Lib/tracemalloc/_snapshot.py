@@ -1,0 +1,436 @@
+"""Snapshot: what was allocated at one moment, and the questions about it.
+
+A snapshot holds its traces in one of the two views of _views.py, in whatever
+container the user has put there instead, or not at all.  All grouping and
+filtering is done by the columns behind them, in C; this file only words the
+answers in the terms of 3.13 or of PEP 454.
+"""
+
+import datetime
+import os
+from _collections_abc import Mapping
+from _tracemalloc import Columns, _freeze, is_enabled
+from . import _metrics
+from ._filters import Ask, rule_of
+from ._frames import Traceback
+from ._plain import PlainColumns, UNKNOWN
+from ._stats import GroupedStats, Statistic, StatisticDiff, difference
+from ._views import TraceMap, _Traces, build, columns_of, rows_of
+
+# Attributes that are not written to files under their own names.
+PRIVATE = ("_held", "_stats", "_derived")
+
+# What PEP 454 and 3.13 call the same grouping.
+_GROUPINGS = {"filename": "filename", "line": "lineno", "lineno": "lineno",
+              "address": "address", "traceback": "traceback"}
+
+
+class Snapshot:
+    """All traced memory blocks, as they were at one moment.
+
+    take_snapshot() and Snapshot.create() make one from the running program,
+    load() reads one from a file.  By hand, Snapshot(timestamp, pid,
+    traces=None, stats=None, metrics=None) makes one in the terms of PEP 454,
+    and Snapshot(traces, traceback_limit) one in those of Python 3.13; which
+    is meant is seen from the first argument, a datetime or not.
+
+    These attributes can be read and changed freely:
+
+    traces          a sequence of Trace objects, or a mapping {address: (size,
+                    traceback)}, or None; all methods work with any of them
+    stats           {filename: {lineno: (size, count)}}; those of the traces,
+                    unless set otherwise
+    traceback_limit how many frames a traceback can have
+    timestamp       when it was made, a datetime, or None if not known
+    pid             the process that made it, or None if not known
+    metrics         {name: Metric}
+    lost            how many traces are missing because the tracer could get
+                    no memory for them
+    """
+
+    __module__ = "tracemalloc"
+
+    def __init__(self, *args, **kwargs):
+        first = args[0] if args else None
+        if isinstance(first, datetime.datetime) or "timestamp" in kwargs:
+            self._init_draft(*args, **kwargs)
+        else:
+            self._init_stock(*args, **kwargs)
+
+    def _start(self, traces, limit, timestamp, pid):
+        self._held, self._stats, self._derived = traces, None, None
+        self.traceback_limit = limit
+        self.timestamp, self.pid = timestamp, pid
+        self.metrics = {}
+        self.lost = 0
+
+    def _init_stock(self, traces, traceback_limit):
+        if not isinstance(traces, _Traces):
+            traces = _Traces(traces)
+        self._start(traces, traceback_limit, datetime.datetime.now(),
+                    os.getpid())
+
+    def _init_draft(self, timestamp, pid, traces=None, stats=None,
+                    metrics=None):
+        self._start(traces, 1, timestamp, pid)
+        if traces is not None:
+            self.traceback_limit = _longest(traces)
+        self._stats = stats
+        if metrics is not None:
+            self.metrics = metrics
+
+    def __repr__(self):
+        held = "no" if self._held is None else len(self._held)
+        return f"<Snapshot timestamp={self.timestamp!s} traces={held}>"
+
+    # -- traces and statistics, each of which may be missing ---------------
+
+    @property
+    def traces(self):
+        """The traces: a sequence, a mapping, or None."""
+        return self._held
+
+    @traces.setter
+    def traces(self, traces):
+        if traces is None and self._held is not None:
+            self._stats = self.stats
+        self._held, self._derived = traces, None
+
+    @property
+    def stats(self) -> dict | None:
+        """Sums by file and line: {filename: {lineno: (size, count)}}."""
+        if self._stats is not None:
+            return self._stats
+        if self._derived is not None:
+            return self._derived
+        columns = self._columns()
+        if columns is None:
+            return {}
+        found = columns.stats()
+        if isinstance(self._held, TraceMap):
+            self._derived = found   # nobody can change those traces
+        return found
+
+    @stats.setter
+    def stats(self, stats):
+        self._stats, self._derived = stats, None
+
+    def _columns(self):
+        return columns_of(self._held, self.traceback_limit)
+
+    def _view(self, columns):
+        """A view of the kind that the traces have, of other columns."""
+        mapping = isinstance(self._held, Mapping)
+        return TraceMap(columns) if mapping else _Traces(columns)
+
+    def _need_columns(self):
+        columns = self._columns()
+        if columns is None:
+            raise ValueError("need traces")
+        return columns
+
+    # -- in the terms of 3.13 ----------------------------------------------
+
+    def _sums(self, key_type, cumulative) -> dict:
+        """The sums for a key type of 3.13: {frames: (size, count)}."""
+        if key_type not in ("traceback", "filename", "lineno"):
+            raise ValueError(f"unknown key_type: {key_type!r}")
+        if cumulative and key_type == "traceback":
+            raise ValueError("cumulative mode cannot by used with key type "
+                             f"{key_type!r}")
+        columns = self._columns()
+        if columns is not None:
+            return {key: (size, count) for key, size, count
+                    in columns.group(key_type, bool(cumulative))}
+        if cumulative or key_type == "traceback":
+            raise ValueError("need traces")
+        return {((UNKNOWN if name is None else name, line or 0),): sums
+                for name, line, sums in self._lines(key_type)}
+
+    def _lines(self, key_type):
+        """Walk over the statistics by line, or summed up by file."""
+        for name, lines in self.stats.items():
+            if key_type == "lineno":
+                for line, (size, count) in lines.items():
+                    yield name, line, (size, count)
+            else:
+                yield name, 0, (sum(s for s, _ in lines.values()),
+                                sum(n for _, n in lines.values()))
+
+    def _group_by(self, key_type, cumulative):
+        grouped = {}
+        for frames, (size, count) in self._sums(key_type, cumulative).items():
+            place = Traceback(frames)
+            grouped[place] = Statistic(place, size, count)
+        return grouped
+
+    def statistics(self, key_type: str, cumulative: bool = False
+                   ) -> list[Statistic]:
+        """Return sums by *key_type*, the biggest first.
+
+        The key type is "filename", "lineno" (file and line) or "traceback".
+        With *cumulative*, a block counts for every call in its traceback and
+        not only for the most recent; not possible for "traceback".
+        """
+        sums = self._sums(key_type, cumulative)
+        order = sorted(((size, count, frames[::-1])
+                        for frames, (size, count) in sums.items()),
+                       reverse=True)
+        return [Statistic(Traceback(frames[::-1]), size, count)
+                for size, count, frames in order]
+
+    def compare_to(self, old_snapshot: "Snapshot", key_type: str,
+                   cumulative: bool = False) -> list[StatisticDiff]:
+        """Return how the sums differ from those of an older snapshot.
+
+        The list has StatisticDiff objects, the biggest change of size first;
+        *key_type* and *cumulative* are those of statistics().
+        """
+        new = self._sums(key_type, cumulative)
+        if isinstance(old_snapshot, Snapshot):
+            old = old_snapshot._sums(key_type, cumulative)
+        else:
+            old = {place._frames[::-1]: (stat.size, stat.count) for place, stat
+                   in old_snapshot._group_by(key_type, cumulative).items()}
+        order = sorted(((abs(size_diff), size, abs(count_diff), count,
+                         frames[::-1], size_diff, count_diff)
+                        for size_diff, size, count_diff, count, frames
+                        in difference(new, old)), reverse=True)
+        return [StatisticDiff(Traceback(frames[::-1]), size, size_diff,
+                              count, count_diff)
+                for _, size, _, count, frames, size_diff, count_diff in order]
+
+    def filter_traces(self, filters) -> "Snapshot":
+        """Return a new snapshot of the traces that pass the filters.
+
+        *filters* is an iterable of Filter and DomainFilter objects, or of
+        filters of your own (see BaseFilter).  A trace passes when no
+        exclusive filter is against it and, if there are inclusive filters,
+        at least one of them is for it.  Without filters, a copy.
+        """
+        try:
+            filters = list(filters)
+        except TypeError:
+            raise TypeError("filters must be a list of filters, not "
+                            + type(filters).__name__) from None
+        columns = _filtered(self._need_columns(), filters)
+        new = Snapshot(_Traces(columns), self.traceback_limit)
+        new._held = self._view(columns)
+        new.timestamp, new.pid = self.timestamp, self.pid
+        new.metrics, new.lost = dict(self.metrics), self.lost
+        return new
+
+    # -- in the terms of PEP 454 -------------------------------------------
+
+    @classmethod
+    def create(cls, traces: bool = False, metrics: bool = True) -> "Snapshot":
+        """Take a snapshot; *traces* says whether of all blocks, or of sums.
+
+        Without traces there are only the sums by line, which is cheap and
+        takes little room.  With *metrics*, all add_*_metrics() methods are
+        called.  RuntimeError if memory is not being traced.
+        """
+        if not is_enabled():
+            raise RuntimeError("the tracemalloc module must be enabled to "
+                               "take a snapshot")
+        return snapshot_of(_freeze(bool(traces)), mapping=True,
+                           metrics=metrics, cls=cls)
+
+    def top_by(self, group_by: str, cumulative: bool = False) -> GroupedStats:
+        """Return sums as a GroupedStats object.
+
+        group_by      key
+        "filename"    the file name
+        "line"        (filename, lineno); also called "lineno"
+        "address"     the address of the block
+        "traceback"   a tuple of (filename, lineno), most recent call first
+
+        With *cumulative*, a block counts for every call in its traceback;
+        that changes nothing for addresses, or when tracebacks have only one
+        frame.  ValueError if it takes traces and there are none.
+        """
+        kind = _GROUPINGS.get(group_by)
+        if kind is None:
+            raise ValueError(f"unknown group_by value: {group_by!r}")
+        if cumulative and kind == "traceback":
+            raise ValueError("cumulative statistics cannot be grouped by "
+                             "traceback")
+        columns = self._columns()
+        if columns is None and (cumulative or kind in ("address", "traceback")):
+            raise ValueError("need traces")
+        if kind == "address" or self.traceback_limit < 2:
+            cumulative = False
+        by_place = kind in ("filename", "lineno") and not cumulative
+        if columns is None or (by_place and self._stats is not None):
+            sums = {name if kind == "filename" else (name, line): found
+                    for name, line, found in self._lines(kind)}
+        else:
+            sums = {key: (size, count) for key, size, count
+                    in columns.group(kind, bool(cumulative), True)}
+        grouped = GroupedStats(self.timestamp, sums, group_by,
+                               bool(cumulative), self.metrics)
+        grouped.lost = self.lost
+        return grouped
+
+    def apply_filters(self, filters) -> None:
+        """Keep only what passes the filters, in the traces and the stats.
+
+        As filter_traces(), but the snapshot itself changes.  Statistics that
+        were not made from the traces know only the most recent call, so that
+        is all that filters can look at there.
+        """
+        filters = list(filters)
+        if not filters:
+            return
+        ask = Ask(filters)
+        stats = self._stats
+        if stats is not None:
+            kept = {name: {line: sums for line, sums in lines.items()
+                           if ask.keeps_line(name, line)}
+                    for name, lines in stats.items()}
+            stats = {name: lines for name, lines in kept.items() if lines}
+        if self._held is not None:
+            self._held = self._view(_filtered(self._columns(), filters))
+        self._stats, self._derived = stats, None
+
+    def add_metric(self, name: str, value: float, format: str
+                   ) -> _metrics.Metric:
+        """Add a Metric of this name, value and format, and return it.
+
+        ValueError if the snapshot has one of that name.
+        """
+        if name in self.metrics:
+            raise ValueError(f"there is already a metric named {name!r}")
+        metric = self.metrics[name] = _metrics.Metric(name, value, format)
+        return metric
+
+    def get_metric(self, name: str, default=None):
+        """Return the value of a metric, or *default* if there is none."""
+        metric = self.metrics.get(name)
+        return default if metric is None else metric.value
+
+    def add_gc_metrics(self) -> None:
+        """Add gc.objects, the number of objects the collector knows."""
+        _metrics.add_all(self, _metrics.read_gc())
+
+    def add_process_memory_metrics(self) -> None:
+        """Add process_memory.rss and .vms, if the platform tells them."""
+        _metrics.add_all(self, _metrics.read_process_memory())
+
+    def add_pymalloc_metrics(self) -> None:
+        """Add pymalloc.blocks, and what pymalloc counts if it is used:
+
+        pymalloc.size, .max_size, .allocated, .free, .fragmentation.
+        """
+        _metrics.add_all(self, _metrics.read_pymalloc())
+
+    def add_tracemalloc_metrics(self) -> None:
+        """Add what the tracer holds, and what it takes itself.
+
+        tracemalloc.traced.size, .traced.max_size, .arena_size, .module.size,
+        .module.free, .module.fragmentation; and tracemalloc.traces, the
+        number of traces, if the snapshot has them.
+        """
+        count = None if self._held is None else len(self._held)
+        _metrics.add_all(self, _metrics.read_tracer(count))
+
+    def add_unicode_metrics(self) -> None:
+        """Add unicode_interned.size and .len: the table of interned strings."""
+        _metrics.add_all(self, _metrics.read_unicode())
+
+    # -- files and copies --------------------------------------------------
+
+    def write(self, filename) -> None:
+        """Write the snapshot to a file, in the compact form of this module.
+
+        The file gets its name only when it is complete.  Only Snapshot.load()
+        of this module can read it.
+        """
+        from ._files import write
+        write(self, filename)
+
+    def dump(self, filename) -> None:
+        """Write the snapshot to a file that stock Python 3.13 can load.
+
+        The file gets its name only when it is complete.
+        """
+        from ._files import dump
+        dump(self, filename)
+
+    @classmethod
+    def load(cls, filename, traces: bool = True) -> "Snapshot":
+        """Read a snapshot that write() or dump() wrote, here or elsewhere.
+
+        With *traces* false, only the statistics are kept.  Nothing in the
+        file is ever executed; ValueError if it is not a whole snapshot.
+        """
+        from ._files import load
+        return load(cls, filename, traces)
+
+    def __getstate__(self):
+        state = {name: value for name, value in vars(self).items()
+                 if name not in PRIVATE}
+        state["traces"], state["stats"] = self._held, self._stats
+        state["metrics"] = {
+            name: (metric.value, metric.format)
+            if isinstance(metric, _metrics.Metric) else metric
+            for name, metric in self.metrics.items()}
+        return state
+
+    def __setstate__(self, state):
+        state = dict(state)
+        self._start(state.pop("traces"), 1, None, None)
+        self._stats = state.pop("stats", None)
+        for name, value in state.pop("metrics", {}).items():
+            self.metrics[name] = (_metrics.Metric(name, *value)
+                                  if isinstance(value, tuple) else value)
+        vars(self).update(state)
+
+
+def snapshot_of(columns, mapping: bool, metrics: bool = False,
+                cls: type = Snapshot) -> Snapshot:
+    """Make a snapshot of what the engine has frozen just now."""
+    if mapping:
+        snapshot = cls(datetime.datetime.now(), os.getpid(),
+                       TraceMap(columns) if columns.has_traces else None)
+        snapshot.traceback_limit = columns.traceback_limit
+        if not columns.has_traces:
+            snapshot.stats = columns.stats()
+    else:
+        snapshot = cls(_Traces(columns), columns.traceback_limit)
+    snapshot.lost = columns.lost
+    if metrics:
+        # The tracer first, before reading the others adds to its figures.
+        snapshot.add_tracemalloc_metrics()
+        snapshot.add_gc_metrics()
+        snapshot.add_process_memory_metrics()
+        snapshot.add_pymalloc_metrics()
+        snapshot.add_unicode_metrics()
+    return snapshot
+
+
+def _longest(traces) -> int:
+    """Length of the longest traceback, at least 1."""
+    if isinstance(traces, TraceMap):
+        return max(traces._columns.traceback_limit, 1)
+    if isinstance(traces, _Traces):
+        lengths = map(len, (row[2] for row in traces._rows()))
+    else:
+        lengths = (len(traceback) for _, traceback in traces.values())
+    return max(lengths, default=1) or 1
+
+
+def _filtered(columns, filters):
+    """New columns of what passes the filters."""
+    rules = list(map(rule_of, filters))
+    if None not in rules and isinstance(columns, Columns):
+        return columns.filter(rules)
+    ask = Ask(filters)
+    kept = [i for i, row in enumerate(rows_of(columns)) if ask.keeps(row)]
+    addresses = (list(map(columns.address, kept))
+                 if columns.has_addresses else None)
+    rows = list(map(columns.trace, kept))
+    if isinstance(columns, PlainColumns):
+        return PlainColumns(rows, addresses, columns.traceback_limit,
+                            columns.error)
+    return build(rows, addresses, columns.traceback_limit)

@@ -1,0 +1,198 @@
+"""The traces of a snapshot, as the user sees them.
+
+The data is in columns which belong to C (_tracemalloc.Columns, immutable);
+_Traces and TraceMap show them as a sequence and as a mapping, and build the
+tuples when somebody looks.  columns_of() goes the other way: it makes columns
+of whatever a user has put into a snapshot.
+"""
+
+from _collections_abc import Mapping, Sequence
+from _tracemalloc import Columns
+from ._frames import Trace
+from ._plain import UNKNOWN, PlainColumns, draft_frame
+
+
+def rows_of(columns):
+    """Iterate over the traces of columns, in their tuple form."""
+    return map(columns.trace, range(len(columns)))
+
+
+class _Traces(Sequence):
+    """The traces of a snapshot: a sequence of Trace objects.
+
+    Made from columns, or from a list or tuple of traces in their tuple form,
+    which is kept and may still be changed by whoever made it.
+    """
+
+    __module__ = "tracemalloc"
+
+    def __init__(self, traces):
+        if isinstance(traces, (Columns, PlainColumns)):
+            self._columns, self._raw = traces, None
+        else:
+            self._columns, self._raw = None, traces
+        self._built_from = None
+
+    @property
+    def _traces(self):
+        # Whoever asks for this list may change it: from now on it is what
+        # counts, and the columns only as long as they agree with it.
+        if self._raw is None:
+            self._raw = list(rows_of(self._columns))
+            self._built_from = self._raw.copy()
+        return self._raw
+
+    def _rows(self):
+        return rows_of(self._columns) if self._raw is None else self._raw
+
+    def _as_columns(self, limit):
+        raw = self._raw
+        if raw is None:
+            return self._columns
+        if self._columns is None or self._built_from != raw:
+            self._columns = build(raw, None, limit)
+            self._built_from = raw.copy() if isinstance(raw, list) else raw
+        return self._columns
+
+    def __len__(self):
+        return len(self._columns if self._raw is None else self._raw)
+
+    def __getitem__(self, index):
+        if self._raw is not None:
+            found = self._raw[index]
+            if isinstance(index, slice):
+                return tuple(map(Trace, found))
+            return Trace(found)
+        chosen = range(len(self))
+        if isinstance(index, slice):
+            return tuple(map(Trace, map(self._columns.trace, chosen[index])))
+        try:
+            return Trace(self._columns.trace(chosen[index]))
+        except IndexError:
+            raise IndexError("list index out of range") from None
+
+    def __iter__(self):
+        return map(Trace, self._rows())
+
+    def __contains__(self, trace):
+        return trace._trace in self._rows()
+
+    def __eq__(self, other):
+        if not isinstance(other, _Traces):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            a == b for a, b in zip(self._rows(), other._rows()))
+
+    def __repr__(self):
+        return f"<Traces len={len(self)}>"
+
+    def __copy__(self):
+        return _Traces(self._columns if self._raw is None else self._raw)
+
+    def __deepcopy__(self, memo):
+        return _Traces(self._columns if self._raw is None
+                       else type(self._raw)(self._raw))
+
+    # The state is the one that stock pickles have.
+
+    def __getstate__(self):
+        return {"_traces": self._raw if self._raw is not None
+                else list(self._rows())}
+
+    def __setstate__(self, state):
+        self.__init__(state["_traces"])
+
+
+class TraceMap(Mapping):
+    """The traces of a snapshot by address: {address: (size, traceback)}.
+
+    A traceback is a tuple of (filename, lineno), the most recent call first;
+    what is unknown is None.  The mapping cannot be changed; dict() makes a
+    copy that can.
+    """
+
+    def __init__(self, columns):
+        self._columns = columns
+
+    def __len__(self):
+        return len(self._columns)
+
+    def __iter__(self):
+        return map(self._columns.address, range(len(self._columns)))
+
+    def _find(self, address):
+        return (self._columns.get_by_address(address)
+                if isinstance(address, int) and address >= 0 else -1)
+
+    def __contains__(self, address):
+        return self._find(address) >= 0
+
+    def __getitem__(self, address):
+        index = self._find(address)
+        if index < 0:
+            raise KeyError(address)
+        _, size, frames, *_ = self._columns.trace(index)
+        return size, draft_frames(frames)
+
+    def __repr__(self):
+        return f"<Traces by address len={len(self)}>"
+
+    def __reduce__(self):
+        return dict, (dict(self),)
+
+    def __copy__(self):
+        return TraceMap(self._columns)
+
+    def __deepcopy__(self, memo):
+        return TraceMap(self._columns)
+
+
+def draft_frames(frames: tuple) -> tuple:
+    """A traceback in the terms of PEP 454: what is unknown is None."""
+    if all(line and name != UNKNOWN for name, line in frames):
+        return frames
+    return tuple(map(draft_frame, frames))
+
+
+def build(rows, addresses, limit: int):
+    """Make columns of traces in their tuple form, odd ones included."""
+    try:
+        return Columns.from_traces(rows, addresses, limit)
+    except (TypeError, ValueError, OverflowError) as error:
+        if addresses is not None:
+            addresses = list(addresses)
+        return PlainColumns(rows, addresses, limit, error)
+
+
+def _row(entry):
+    return entry._trace if isinstance(entry, Trace) else entry
+
+
+def _rows_of_mapping(traces):
+    """The tuple forms of {address: (size, traceback)}, PEP 454's None away."""
+    known = {}
+    for size, traceback in traces.values():
+        traceback = tuple(map(tuple, traceback))
+        frames = known.get(traceback)
+        if frames is None:
+            frames = known[traceback] = tuple(
+                (UNKNOWN if name is None else name, 0 if line is None else line)
+                for name, line in traceback) or ((UNKNOWN, 0),)
+        yield 0, size, frames, max(len(traceback), 1)
+
+
+def columns_of(traces, limit: int):
+    """Columns of the traces that somebody put into a snapshot, or None.
+
+    *traces* is one of the views, None, a mapping as PEP 454 describes it, or
+    any iterable of Trace objects or of their tuple forms.
+    """
+    if traces is None:
+        return None
+    if isinstance(traces, _Traces):
+        return traces._as_columns(limit)
+    if isinstance(traces, TraceMap):
+        return traces._columns
+    if isinstance(traces, Mapping):
+        return build(list(_rows_of_mapping(traces)), list(traces), limit)
+    return build(list(map(_row, traces)), None, limit)
