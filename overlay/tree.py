@@ -188,8 +188,14 @@ class Overlay:
         if sha256_file(path) != self.upstream.sha256:
             raise TreeError(f"{path}: wrong sha256: not the tarball of Python {self.upstream.version}, or damaged")
 
+    def verify_directory(self, path: Path) -> None:
+        if tree_digest(path) != self.upstream.digest:
+            raise TreeError(f"{path}: not the pristine tree of Python {self.upstream.version} (files changed, missing or added)")
+
     def ensure_pristine(self, source: Path | None) -> None:
         """Have the pristine tree unpacked in build/upstream, from a tarball or a directory, checked first."""
+        if source is not None and source.is_dir():
+            self.verify_directory(source)
         if self.pristine.is_dir():
             return
         if source is None:
@@ -201,8 +207,6 @@ class Overlay:
         scratch.mkdir(parents=True)
         try:
             if source.is_dir():
-                if self.upstream.digest and tree_digest(source) != self.upstream.digest:
-                    raise TreeError(f"{source}: not the pristine tree of Python {self.upstream.version} (files changed, missing or added)")
                 unpacked = scratch / self.upstream.directory
                 shutil.copytree(source, unpacked, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".git"))
             else:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Configure and build one variant of the laid tree, out of tree in build/VARIANT.  Owns what distinguishes the variants.
 #
-# usage: variant.sh configure|build|clean VARIANT
+# usage: variant.sh configure|build VARIANT, or variant.sh install VARIANT [NAME=VALUE...]
 #
 # build lays the tree and configures as far as that is needed.  Two runs on one variant wait for each other.
 # Environment: BUILD_DIR (default: build/ of the repository), JOBS (default: number of processors), PYTHON_FOR_REGEN.
@@ -45,7 +45,8 @@ saved_options() {
     fi
 }
 
-configure() {
+# shellcheck disable=SC2120
+configure_variant() {
     mkdir -p "$top"
     # Sanitizers through BASECFLAGS where upstream's option would also switch pymalloc off, which is what we want to test.
     env_words=
@@ -75,7 +76,14 @@ configure() {
     if [ -f "$top/config.status" ] && [ -f "$top/Makefile" ] && [ "$(cat "$top/.configured" 2>/dev/null)" = "$wanted" ]; then
         return 0
     fi
+    if [ -f "$top/.configured" ] && [ "$(cat "$top/.configured")" != "$wanted" ]; then
+        # objects of other options are of no use
+        echo "options have changed: building $variant afresh"
+        find "$top" -mindepth 1 -delete
+    fi
     rm -f "$top/.configured"
+    # The user's LDFLAGS must not replace the sanitizer's.
+    [ "$variant" != asan ] || options=$(printf '%s\n' "$options" | sed "s/^'LDFLAGS=/&-fsanitize=address /")
     # eval: the saved options are quoted words
     (
         cd "$top" || exit 1
@@ -88,7 +96,7 @@ configure() {
     printf '%s\n' "$wanted" >"$top/.configured"
 }
 
-build() {
+build_variant() {
     jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
     # Of a build from scratch make can say how many compilations it takes; the dry run costs a moment.
     total=0
@@ -97,18 +105,31 @@ build() {
         make -C "$top" -j"$jobs" || return 1
 }
 
+install_variant() {
+    "$PYTHON_FOR_REGEN" "$here/step.py" --log "$top/install.log" --title "installing $variant" -- make -C "$top" install "$@" || return 1
+}
+
+# ./python at the root runs the release build.
+link_python() {
+    [ "$variant" = release ] && [ "$BUILD_DIR" = "$root/build" ] || return 0
+    printf '#!/bin/sh\nexec "%s/python" "$@"\n' "$top" >"$root/.python.new" && chmod 755 "$root/.python.new" && mv "$root/.python.new" "$root/python"
+}
+
 exec 9>"$BUILD_DIR/.$variant.lock" || exit 1
 flock -n 9 || {
     echo "waiting for another build of $variant"
     flock 9
 }
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+shift 2
 case $action in
-    configure) lay && configure ;;
-    build) lay && configure && build ;;
-    clean) rm -rf "$top" ;;
+    # shellcheck disable=SC2119
+    configure) lay && configure_variant ;;
+    # shellcheck disable=SC2119
+    build) lay && configure_variant && build_variant && link_python ;;
+    install) install_variant "$@" ;;
     *)
-        echo "usage: variant.sh configure|build|clean VARIANT" >&2
+        echo "usage: variant.sh configure|build|install VARIANT" >&2
         exit 2
         ;;
 esac
