@@ -20,9 +20,14 @@ mkdir -p "$work/root/DEBIAN" "$work/debian" "$BUILD_DIR/dist"
 depends="libc6"
 if command -v dpkg-shlibdeps >/dev/null; then
     printf 'Source: %s\nPackage: %s\nArchitecture: any\n' "$package" "$package" >"$work/debian/control"
-    found=$(cd "$work" && find "root$prefix" -type f \( -name '*.so' -o -path '*/bin/python3*' \) -exec sh -c 'file=$1
-        [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] && echo "$file"' sh {} \; |
-        xargs dpkg-shlibdeps -O --ignore-missing-info 2>/dev/null | sed -n 's/^shlibs:Depends=//p') || found=
+    found=$(
+        cd "$work" || exit 1
+        set --
+        for file in $(find "root$prefix" -type f \( -name '*.so' -o -path '*/bin/python3*' \)); do
+            [ "$(head -c 4 "$file" | tail -c 3)" != ELF ] || set -- "$@" "$file"
+        done
+        dpkg-shlibdeps -O --ignore-missing-info "$@" 2>/dev/null | sed -n 's/^shlibs:Depends=//p'
+    ) || found=
     depends=${found:-$depends}
 fi
 cat >"$work/root/DEBIAN/control" <<EOF

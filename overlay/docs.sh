@@ -10,7 +10,7 @@ sphinx=$(command -v "${SPHINXBUILD:-sphinx-build}") || {
 work=$BUILD_DIR/docs/source
 rm -rf "$BUILD_DIR/docs"
 mkdir -p "$work"
-(cd "$root/Doc" && find . -name '*.rst' | cpio -pdm --quiet "$work" 2>/dev/null || cp -R . "$work")
+cp -R "$root/Doc/." "$work"
 cat >"$work/conf.py" <<EOF
 project = "tracemalloc of the fork"
 extensions = []

@@ -5,6 +5,8 @@
 #
 # build lays the tree and configures as far as that is needed.  Two runs on one variant wait for each other.
 # Environment: BUILD_DIR (default: build/ of the repository), JOBS (default: number of processors), PYTHON_FOR_REGEN.
+# the functions set their own arguments
+# shellcheck disable=SC2119,SC2120
 set -u
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
 root=$(dirname -- "$here")
@@ -45,7 +47,6 @@ saved_options() {
     fi
 }
 
-# shellcheck disable=SC2120
 configure_variant() {
     mkdir -p "$top"
     # Sanitizers through BASECFLAGS where upstream's option would also switch pymalloc off, which is what we want to test.
@@ -123,9 +124,7 @@ flock -n 9 || {
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 shift 2
 case $action in
-    # shellcheck disable=SC2119
     configure) lay && configure_variant ;;
-    # shellcheck disable=SC2119
     build) lay && configure_variant && build_variant && link_python ;;
     install) install_variant "$@" ;;
     *)
