@@ -22,10 +22,11 @@ if command -v dpkg-shlibdeps >/dev/null; then
     printf 'Source: %s\nPackage: %s\nArchitecture: any\n' "$package" "$package" >"$work/debian/control"
     found=$(
         cd "$work" || exit 1
+        find "root$prefix" -type f \( -name '*.so' -o -path '*/bin/python3*' \) >files
         set --
-        for file in $(find "root$prefix" -type f \( -name '*.so' -o -path '*/bin/python3*' \)); do
+        while read -r file; do
             [ "$(head -c 4 "$file" | tail -c 3)" != ELF ] || set -- "$@" "$file"
-        done
+        done <files
         dpkg-shlibdeps -O --ignore-missing-info "$@" 2>/dev/null | sed -n 's/^shlibs:Depends=//p'
     ) || found=
     depends=${found:-$depends}

@@ -16,16 +16,15 @@ from pathlib import Path
 from counts import BUILD, ROOT, Counts, log_path, python, run_logged
 
 _FAILED_TEST = re.compile(r"^(?:FAIL|ERROR|UNEXPECTED SUCCESS): (\S+) \(([\w.]+)\)", re.M)
-_TOTALS = re.compile(r"^Total tests: run=([\d,]+)(?: \(filtered\))?(?: failures=([\d,]+))?(?: skipped=([\d,]+))?", re.M)
-_BLOCK = re.compile(r"^\d+ tests? (failed|run no tests?|skipped \(resource denied\)|skipped|failed \(env changed\)|altered the execution environment[^:]*)(?: \([^)]*\))?:\n((?:    .*\n)+)", re.M)
-_LOST = re.compile(r"\b(\S+) (?:worker non-zero exit code|crashed|timed out|process crashed)", re.M)
+_TOTALS = re.compile(r"^Total test files: run=", re.M)
+_BLOCK = re.compile(r"^\d+ tests? failed:\n((?:    .*\n)+)", re.M)
 
 
 @dataclass
 class Outcome:
     """What one run of regrtest came to."""
 
-    run: int = 0
+    passed: int = 0
     skipped: int = 0
     failed_files: list[str] = field(default_factory=list)
     failed_tests: dict[str, set[str]] = field(default_factory=dict)     # by file
@@ -55,22 +54,23 @@ def file_of(test_id: str, files: list[str]) -> str:
 
 
 def parse(text: str, junit: Path) -> Outcome:
-    outcome = Outcome()
-    totals = _TOTALS.findall(text)
-    if totals:
-        outcome.run, _, outcome.skipped = (int(n.replace(",", "") or 0) for n in totals[-1])
-    else:
-        outcome.complete = False
-    for kind, names in _BLOCK.findall(text):
-        if kind == "failed":
-            outcome.failed_files = names.split()
-    ids = {f"{where}" if where.endswith("." + name) else f"{where}.{name}" for name, where in _FAILED_TEST.findall(text)}
+    outcome = Outcome(complete=bool(_TOTALS.search(text)))
+    for names in _BLOCK.findall(text):
+        outcome.failed_files = names.split()
+    ids = {where if where.endswith("." + name) else f"{where}.{name}" for name, where in _FAILED_TEST.findall(text)}
     try:
-        for case in ElementTree.parse(junit).getroot().iter("testcase"):
-            if case.find("error") is not None or case.find("failure") is not None:
-                ids.add(case.get("name") or "")
+        cases = list(ElementTree.parse(junit).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError):
-        pass
+        cases = []
+    for case in cases:
+        # a case without a name is one whose subtests failed: the log names it
+        name = case.get("name")
+        if case.find("error") is not None or case.find("failure") is not None or case.find("outcome") is not None:
+            ids.add(name or "")
+        elif case.find("skipped") is not None:
+            outcome.skipped += 1
+        elif name:
+            outcome.passed += 1
     for name in outcome.failed_files:
         outcome.failed_tests[name] = set()
     for test_id in ids:
@@ -86,7 +86,7 @@ def regrtest(variant: str, name: str, tests: list[str], jobs: int = 2, options: 
     junit = log.with_suffix(".xml")
     junit.unlink(missing_ok=True)
     scale = {"asan": 5, "tsan": 10, "debug": 2}.get(variant, 1)
-    command = [str(python(variant)), "-m", "test", f"-j{jobs}", "--timeout", str(900 * scale), "--junit-xml", str(junit), *options, *tests]
+    command = [str(python(variant)), "-m", "test", f"-j{jobs}", "--timeout", str(900 * scale), "-W", "--junit-xml", str(junit), *options, *tests]
     status, text = run_logged(command, log, variant, cwd=BUILD / variant)
     outcome = parse(text, junit)
     if not outcome.complete and not outcome.failed_files:
@@ -98,12 +98,11 @@ def own(variant: str, name: str, tests: list[str]) -> tuple[Counts, Path]:
     """Tests of ours: every failure counts."""
     outcome, log = regrtest(variant, name, tests)
     failures = [t for name in outcome.failed_files for t in sorted(outcome.failed_tests.get(name) or [name])]
-    return _counts(outcome, len(failures), 0, failures, []), log
+    return _counts(outcome, 0, 0, failures, []), log
 
 
-def _counts(outcome: Outcome, failed: int, known: int, failures: list[str], remarks: list[str]) -> Counts:
-    passed = max(outcome.run - outcome.skipped - failed - known, 0)
-    return Counts(passed, failed, outcome.skipped + known, failures, remarks)
+def _counts(outcome: Outcome, known: int, unstable: int, failures: list[str], remarks: list[str]) -> Counts:
+    return Counts(outcome.passed + unstable, len(failures), outcome.skipped + known, failures, remarks)
 
 
 def judged(variant: str, name: str, tests: list[str], need_stock: Callable[[], None], options: tuple[str, ...] = ()) -> tuple[Counts, Path]:
@@ -111,14 +110,14 @@ def judged(variant: str, name: str, tests: list[str], need_stock: Callable[[], N
     outcome, log = regrtest(variant, name, tests, options=options)
     files = outcome.failed_files
     if not files or not outcome.complete:
-        return _counts(outcome, len(files), 0, files, []), log
+        return _counts(outcome, 0, 0, files, []), log
     need_stock()
     stock, _ = regrtest("stock", f"{name}-again", files, jobs=1)
     suspects = [f for f in files if _new(outcome, stock, f)]
     again = regrtest(variant, f"{name}-again", suspects, jobs=1)[0] if suspects else Outcome()
     failures: list[str] = []
     remarks: list[str] = []
-    known = 0
+    known = unstable = 0
     for file in files:
         both = sorted(outcome.failed_tests[file] & stock.failed_tests.get(file, set())) or ([file] if file not in suspects else [])
         known += len(both)
@@ -126,8 +125,10 @@ def judged(variant: str, name: str, tests: list[str], need_stock: Callable[[], N
         if file in again.failed_files:
             failures += sorted(_new(again, stock, file))
         elif file in suspects:
-            remarks.append(f"unstable, passed when run alone: {', '.join(sorted(_new(outcome, stock, file)))}")
-    return _counts(outcome, len(failures), known, failures, remarks), log
+            new = sorted(_new(outcome, stock, file))
+            unstable += len(new)
+            remarks.append(f"unstable, passed when run alone: {', '.join(new)}")
+    return _counts(outcome, known, unstable, failures, remarks), log
 
 
 def _new(ours: Outcome, stock: Outcome, file: str) -> set[str]:
