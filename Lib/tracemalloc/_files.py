@@ -1,0 +1,319 @@
+"""Snapshot files: writing them whole or not at all, reading them warily.
+
+Two kinds, both in the data format of pickle.  write() stores one dictionary
+of plain containers, numbers, strings and bytes (see _payload()), the traces
+as packed columns.  dump() stores the objects that stock Python 3.13 stores,
+so that its Snapshot.load() can read them.
+
+After either comes a trailer, MAGIC and the CRC-32 of all bytes before it,
+which readers of pickles do not see.  Files of stock Python have none.
+"""
+
+import contextlib
+import datetime
+import errno
+import os
+import pickle
+import stat
+from binascii import crc32
+from _tracemalloc import Columns
+from ._metrics import Metric
+from ._reader import Damaged, Reader, Record
+from ._snapshot import PRIVATE, Snapshot
+from ._views import TraceMap, _Traces
+
+MAGIC = b"tmsum"
+KIND = "snapshot"
+VERSION = 1
+_CHUNK = 1 << 22
+# Both kinds of file begin with an object that is named so within this room.
+_HEAD = 64
+
+
+# -- writing ----------------------------------------------------------------
+
+class _Summed:
+    """Passes writes on to a file and sums up what was written."""
+
+    def __init__(self, file):
+        self._file = file
+        self._sum = 0
+
+    def write(self, data):
+        self._sum = crc32(data, self._sum)
+        return self._file.write(data)
+
+    def finish(self):
+        self._file.write(MAGIC + self._sum.to_bytes(4, "little"))
+
+
+@contextlib.contextmanager
+def _replacing(filename):
+    """Open a file for writing that gets its name when all went well.
+
+    Devices, pipes and open descriptors are written to directly.
+    """
+    path = filename if isinstance(filename, int) else os.fspath(filename)
+    old = None
+    with contextlib.suppress(FileNotFoundError):
+        old = os.stat(path)
+    if isinstance(path, int) or (old and not stat.S_ISREG(old.st_mode)):
+        with open(path, "wb") as file:
+            yield file
+        return
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    target = os.path.realpath(path)
+    if old and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    name = f".tracemalloc-{os.urandom(8).hex()}.tmp"
+    if isinstance(target, bytes):
+        name = name.encode()
+    temporary = os.path.join(os.path.dirname(target), name)
+    try:
+        file = open(temporary, "xb")
+    except FileNotFoundError as error:
+        error.filename = path
+        raise
+    try:
+        with file:
+            if old:
+                _like(file.fileno(), old)
+            yield file
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _like(descriptor, old):
+    """Give a new file the permissions and, if we may, the owner of an old."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    with contextlib.suppress(OSError, AttributeError):
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _plain(value):
+    """Reduce a value to what can be read back without naming a class."""
+    if value is None or isinstance(value, bool):
+        return value
+    for kind in (int, float, str, bytes):
+        if isinstance(value, kind):
+            return value if type(value) is kind else kind(value)
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(value, kind):
+            return kind(map(_plain, value))
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    raise TypeError(f"cannot write a {type(value).__name__}")
+
+
+def _payload(snapshot) -> dict:
+    """What write() stores.
+
+    The first key tells what the file is.  *timestamp* is in ISO format,
+    *metrics* a list of (name, value, format), *stats* is as in the snapshot,
+    *form* tells in which form the traces are shown again, *traces* is what
+    Columns.pack() returned, or None.
+    """
+    columns = snapshot._columns()
+    if columns is None:
+        form = None
+    else:
+        form = "mapping" if isinstance(snapshot._held, TraceMap | dict) \
+            else "sequence"
+    time = snapshot.timestamp
+    own = PRIVATE + ("traceback_limit", "timestamp", "pid", "metrics", "lost")
+    return {
+        "tracemalloc": KIND,
+        "version": VERSION,
+        "timestamp": None if time is None else time.isoformat(),
+        "pid": _plain(snapshot.pid),
+        "traceback_limit": _plain(snapshot.traceback_limit),
+        "lost": _plain(snapshot.lost),
+        "metrics": [(name, _plain(metric.value), metric.format)
+                    for name, metric in snapshot.metrics.items()],
+        "attributes": {name: _plain(value)
+                       for name, value in vars(snapshot).items()
+                       if name not in own},
+        "stats_given": snapshot._stats is not None,
+        "stats": _plain(snapshot.stats),
+        "form": form,
+        "traces": None if columns is None else columns.pack(),
+    }
+
+
+def write(snapshot, filename) -> None:
+    """Store a snapshot in the form of this module."""
+    payload = _payload(snapshot)
+    with _replacing(filename) as file:
+        summed = _Summed(file)
+        pickle.dump(payload, summed, 5)
+        summed.finish()
+
+
+def dump(snapshot, filename) -> None:
+    """Store a snapshot in the form that stock Python has."""
+    held = snapshot.traces
+    if not isinstance(held, _Traces):
+        held = _Traces(snapshot._need_columns())
+    plain = Snapshot.__new__(Snapshot)
+    vars(plain).update(vars(snapshot), _held=held)
+    with _replacing(filename) as file:
+        summed = _Summed(file)
+        pickle.dump(plain, summed, pickle.HIGHEST_PROTOCOL)
+        summed.finish()
+
+
+# -- reading ----------------------------------------------------------------
+
+def _read(filename, progress) -> tuple[bytes, os.stat_result]:
+    """Return the bytes of a file that at least begins like a snapshot."""
+    with open(filename, "rb", buffering=0) as file:
+        info = os.fstat(file.fileno())
+        chunks = [file.read(_HEAD)]
+        while chunks[-1] and sum(map(len, chunks)) < _HEAD:
+            chunks.append(file.read(_HEAD))
+        head = b"".join(chunks)
+        if head[:1] != b"\x80" or b"tracemalloc" not in head:
+            raise Damaged("not a snapshot" if head else "the file is empty")
+        done = len(head)
+        while chunk := file.read(_CHUNK):
+            chunks.append(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, info.st_size)
+    return b"".join(chunks), info
+
+
+def _parse(data: bytes):
+    """Return the object in a file; Damaged unless all of the file is right."""
+    trailer = len(data) - len(MAGIC) - 4
+    summed = data[trailer:-4] == MAGIC
+    if summed:
+        if crc32(memoryview(data)[:trailer]).to_bytes(4, "little") != data[-4:]:
+            raise Damaged("the checksum is wrong")
+    reader = Reader(data)
+    found = reader.read()
+    if reader.position != (trailer if summed else len(data)):
+        raise Damaged("there is more in it than a snapshot")
+    if type(found) is dict and not summed:
+        raise Damaged("the end is missing")
+    return found
+
+
+def _need(condition, what):
+    if not condition:
+        raise Damaged(f"wrong {what}")
+
+
+def _is_count(value) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _metrics_in(entries) -> dict:
+    _need(type(entries) is list, "metrics")
+    metrics = {}
+    for name, value, format in entries:
+        _need(type(name) is str and type(value) in (int, float), "metrics")
+        metrics[name] = Metric(name, value, format)
+    return metrics
+
+
+def _check_stats(stats) -> None:
+    _need(type(stats) is dict, "statistics")
+    for name, lines in stats.items():
+        _need(name is None or type(name) is str, "statistics")
+        for line, (size, count) in lines.items():
+            _need((line is None or type(line) is int) and type(size) is int
+                  and type(count) is int, "statistics")
+
+
+def _set_attributes(snapshot, attributes) -> None:
+    for name, value in attributes.items():
+        _need(type(name) is str and not hasattr(Snapshot, name)
+              and name not in PRIVATE, "attributes")
+        vars(snapshot)[name] = value
+
+
+def _blank(cls, limit, timestamp, pid):
+    _need(type(limit) is int and (pid is None or type(pid) is int), "fields")
+    snapshot = cls.__new__(cls)
+    snapshot._start(None, limit, timestamp, pid)
+    return snapshot
+
+
+def _from_written(cls, payload, traces: bool):
+    """Make a snapshot of what write() stored."""
+    _need(payload.get("tracemalloc") == KIND, "kind of file")
+    if payload["version"] != VERSION:
+        raise Damaged("it was written by another version of this module")
+    time = payload["timestamp"]
+    if time is not None:
+        time = datetime.datetime.fromisoformat(time)
+    snapshot = _blank(cls, payload["traceback_limit"], time, payload["pid"])
+    _need(_is_count(payload["lost"]), "number of lost traces")
+    snapshot.lost = payload["lost"]
+    snapshot.metrics = _metrics_in(payload["metrics"])
+    _check_stats(payload["stats"])
+    packed = payload["traces"]
+    if packed is None or not traces:
+        snapshot._stats = payload["stats"]
+    else:
+        columns = Columns.unpack(packed)
+        if payload["form"] == "mapping":
+            snapshot._held = TraceMap(columns)
+        else:
+            snapshot._held = _Traces(columns)
+        if payload["stats_given"]:
+            snapshot._stats = payload["stats"]
+    _set_attributes(snapshot, payload["attributes"])
+    return snapshot
+
+
+def _from_dumped(cls, state, traces: bool, changed):
+    """Make a snapshot of the state that dump(), or stock Python, stored."""
+    state = dict(state)
+    held, limit = state.pop("traces"), state.pop("traceback_limit")
+    _need(type(held) is _Traces, "traces")
+    time = state.pop("timestamp", changed)
+    _need(time is None or type(time) is datetime.datetime, "time")
+    snapshot = _blank(cls, limit, time, state.pop("pid", None))
+    snapshot.lost = state.pop("lost", 0)
+    _need(_is_count(snapshot.lost), "number of lost traces")
+    snapshot.metrics = _metrics_in([
+        (name, *metric) for name, metric in state.pop("metrics", {}).items()])
+    snapshot._stats = state.pop("stats", None)
+    if snapshot._stats is not None:
+        _check_stats(snapshot._stats)
+    columns = Columns.from_traces(held._traces, None, limit)
+    snapshot._held = _Traces(columns)
+    if not traces:
+        snapshot.traces = None
+    _set_attributes(snapshot, state)
+    return snapshot
+
+
+def load(cls, filename, traces: bool = True, progress=None) -> Snapshot:
+    """Read a snapshot of either kind.
+
+    *progress* is called with the bytes read so far and in all.  ValueError,
+    naming the file, for whatever is not a whole snapshot.
+    """
+    shown = filename if isinstance(filename, int) else os.fsdecode(filename)
+    try:
+        data, info = _read(filename, progress)
+        found = _parse(data)
+        del data
+        if type(found) is dict:
+            return _from_written(cls, found, traces)
+        _need(type(found) is Record and found.state is not None, "content")
+        changed = datetime.datetime.fromtimestamp(int(info.st_mtime))
+        return _from_dumped(cls, found.state, traces, changed)
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError,
+            IndexError, RecursionError) as error:
+        reason = error if isinstance(error, ValueError) else "damaged"
+        raise ValueError(f"{shown}: cannot be loaded as a snapshot: {reason}"
+                         ) from None
