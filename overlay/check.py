@@ -238,13 +238,6 @@ class Checks:
         """ruff has nothing to say about our Python."""
         yield from self.tool("ruff", ["check", "--output-format", "concise", "--no-cache", "--quiet", "."])
 
-    def check_clang_format(self) -> Iterator[str]:
-        """clang-format would change nothing in our C (settings in .clang-format)."""
-        sources = [n for n in self.tracked if n.endswith((".c", ".h"))]
-        if not (self.root / ".clang-format").exists():
-            raise Skip("no .clang-format")
-        yield from (line for line in self.tool("clang-format", ["--dry-run", *sources]) if "warning:" in line)
-
     def tool(self, name: str, words: list[str]) -> Iterator[str]:
         if not shutil.which(name):
             raise Skip(f"{name} is not installed")

@@ -22,7 +22,7 @@ class CheckTests(ToyCase):
     def test_the_toy_fork_is_in_order(self):
         self.add_patch("one", "Python/loop.c", "sum += i;", "sum += 2 * i;")
         for attribute in vars(check.Checks):
-            if attribute.startswith("check_") and attribute not in ("check_shellcheck", "check_ruff", "check_clang_format"):
+            if attribute.startswith("check_") and attribute not in ("check_shellcheck", "check_ruff"):
                 with self.subTest(attribute):
                     self.assertEqual(self.problems(attribute.removeprefix("check_")), [])
 
