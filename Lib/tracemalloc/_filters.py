@@ -6,6 +6,8 @@ a filter is turned into a *rule*, the tuple
 
     (include, pattern, lineno or 0, all frames?, domain or -1)
 
+with None for a pattern where only the domain counts.
+
 Filters whose class was extended with matching of its own have no rule: they
 are asked, once for each different traceback (Ask).
 
@@ -274,7 +276,7 @@ def rule_of(filter) -> tuple | None:
     if not _is_plain(filter):
         return None
     if isinstance(filter, DomainFilter):
-        return (bool(filter.inclusive), "*", 0, False, filter.domain)
+        return (bool(filter.inclusive), None, 0, False, filter.domain)
     domain = -1 if filter.domain is None else filter.domain
     return (bool(filter.include), _glob_of(filter.pattern), filter._line,
             bool(filter.traceback), domain)
@@ -296,12 +298,12 @@ class Ask:
                           for f in filters)
         self._answers = {}
 
-    def keeps(self, trace: tuple) -> bool:
-        """Return whether a trace, in its tuple form, passes all filters."""
-        domain, size, frames, *_ = trace
+    def keeps(self, domain: int, size: int, frames: tuple) -> bool:
+        """Return whether a trace passes all filters."""
         key = (domain, size if self._sizes else None, frames)
         answer = self._answers.get(key)
         if answer is None:
+            trace = (domain, size, frames, len(frames))
             answer = self._answers[key] = self._ask(trace)
         return answer
 

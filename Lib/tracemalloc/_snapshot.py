@@ -13,9 +13,10 @@ from _tracemalloc import Columns, _freeze, is_enabled
 from . import _metrics
 from ._filters import Ask, rule_of
 from ._frames import Traceback
-from ._plain import PlainColumns, UNKNOWN
-from ._stats import GroupedStats, Statistic, StatisticDiff, difference
-from ._views import TraceMap, _Traces, build, columns_of, rows_of
+from ._plain import (PlainColumns, UNKNOWN, biggest_changes_first,
+                     biggest_first, difference)
+from ._stats import GroupedStats, Statistic, StatisticDiff
+from ._views import TraceMap, _Traces, build, columns_of, draft_frames
 
 # Attributes that are not written to files under their own names.
 PRIVATE = ("_held", "_stats", "_derived")
@@ -131,21 +132,20 @@ class Snapshot:
 
     # -- in the terms of 3.13 ----------------------------------------------
 
-    def _sums(self, key_type, cumulative) -> dict:
-        """The sums for a key type of 3.13: {frames: (size, count)}."""
-        if key_type not in ("traceback", "filename", "lineno"):
-            raise ValueError(f"unknown key_type: {key_type!r}")
-        if cumulative and key_type == "traceback":
-            raise ValueError("cumulative mode cannot by used with key type "
-                             f"{key_type!r}")
+    def _groups(self, key_type, cumulative) -> list[tuple]:
+        """The sums for a key type of 3.13, the biggest first.
+
+        The entries are (frames, size, count).
+        """
+        _check_key_type(key_type, cumulative)
         columns = self._columns()
         if columns is not None:
-            return {key: (size, count) for key, size, count
-                    in columns.group(key_type, bool(cumulative))}
+            return columns.group(key_type, bool(cumulative))
         if cumulative or key_type == "traceback":
             raise ValueError("need traces")
-        return {((UNKNOWN if name is None else name, line or 0),): sums
-                for name, line, sums in self._lines(key_type)}
+        return biggest_first(
+            (((UNKNOWN if name is None else name, line or 0),), size, count)
+            for name, line, (size, count) in self._lines(key_type))
 
     def _lines(self, key_type):
         """Walk over the statistics by line, or summed up by file."""
@@ -159,7 +159,7 @@ class Snapshot:
 
     def _group_by(self, key_type, cumulative):
         grouped = {}
-        for frames, (size, count) in self._sums(key_type, cumulative).items():
+        for frames, size, count in self._groups(key_type, cumulative):
             place = Traceback(frames)
             grouped[place] = Statistic(place, size, count)
         return grouped
@@ -172,12 +172,8 @@ class Snapshot:
         With *cumulative*, a block counts for every call in its traceback and
         not only for the most recent; not possible for "traceback".
         """
-        sums = self._sums(key_type, cumulative)
-        order = sorted(((size, count, frames[::-1])
-                        for frames, (size, count) in sums.items()),
-                       reverse=True)
-        return [Statistic(Traceback(frames[::-1]), size, count)
-                for size, count, frames in order]
+        return [Statistic(Traceback(frames), size, count) for
+                frames, size, count in self._groups(key_type, cumulative)]
 
     def compare_to(self, old_snapshot: "Snapshot", key_type: str,
                    cumulative: bool = False) -> list[StatisticDiff]:
@@ -186,19 +182,22 @@ class Snapshot:
         The list has StatisticDiff objects, the biggest change of size first;
         *key_type* and *cumulative* are those of statistics().
         """
-        new = self._sums(key_type, cumulative)
-        if isinstance(old_snapshot, Snapshot):
-            old = old_snapshot._sums(key_type, cumulative)
+        return [StatisticDiff(Traceback(frames), *rest) for frames, *rest
+                in self._changes(old_snapshot, key_type, cumulative)]
+
+    def _changes(self, old, key_type, cumulative):
+        """Entries (frames, size, size_diff, count, count_diff), sorted."""
+        if isinstance(old, Snapshot):
+            _check_key_type(key_type, cumulative)
+            pair = self._columns(), old._columns()
+            if all(isinstance(columns, Columns) for columns in pair):
+                return pair[0].compare(pair[1], key_type, bool(cumulative))
+            before = old._groups(key_type, cumulative)
         else:
-            old = {place._frames[::-1]: (stat.size, stat.count) for place, stat
-                   in old_snapshot._group_by(key_type, cumulative).items()}
-        order = sorted(((abs(size_diff), size, abs(count_diff), count,
-                         frames[::-1], size_diff, count_diff)
-                        for size_diff, size, count_diff, count, frames
-                        in difference(new, old)), reverse=True)
-        return [StatisticDiff(Traceback(frames[::-1]), size, size_diff,
-                              count, count_diff)
-                for _, size, _, count, frames, size_diff, count_diff in order]
+            before = [(place._frames[::-1], sums.size, sums.count) for
+                      place, sums in old._group_by(key_type, cumulative).items()]
+        return biggest_changes_first(difference(
+            _by_key(self._groups(key_type, cumulative)), _by_key(before)))
 
     def filter_traces(self, filters) -> "Snapshot":
         """Return a new snapshot of the traces that pass the filters.
@@ -213,7 +212,7 @@ class Snapshot:
         except TypeError:
             raise TypeError("filters must be a list of filters, not "
                             + type(filters).__name__) from None
-        columns = _filtered(self._need_columns(), filters)
+        columns = _filtered(self._need_columns(), filters, draft=False)
         new = Snapshot(_Traces(columns), self.traceback_limit)
         new._held = self._view(columns)
         new.timestamp, new.pid = self.timestamp, self.pid
@@ -265,8 +264,7 @@ class Snapshot:
             sums = {name if kind == "filename" else (name, line): found
                     for name, line, found in self._lines(kind)}
         else:
-            sums = {key: (size, count) for key, size, count
-                    in columns.group(kind, bool(cumulative), True)}
+            sums = _by_key(columns.group(kind, bool(cumulative), True))
         grouped = GroupedStats(self.timestamp, sums, group_by,
                                bool(cumulative), self.metrics)
         grouped.lost = self.lost
@@ -290,7 +288,8 @@ class Snapshot:
                     for name, lines in stats.items()}
             stats = {name: lines for name, lines in kept.items() if lines}
         if self._held is not None:
-            self._held = self._view(_filtered(self._columns(), filters))
+            self._held = self._view(_filtered(self._columns(), filters,
+                                              draft=True))
         self._stats, self._derived = stats, None
 
     def add_metric(self, name: str, value: float, format: str
@@ -420,16 +419,30 @@ def _longest(traces) -> int:
     return max(lengths, default=1) or 1
 
 
-def _filtered(columns, filters):
-    """New columns of what passes the filters."""
+def _by_key(groups) -> dict:
+    return {key: (size, count) for key, size, count in groups}
+
+
+def _check_key_type(key_type, cumulative) -> None:
+    if key_type not in ("traceback", "filename", "lineno"):
+        raise ValueError(f"unknown key_type: {key_type!r}")
+    if cumulative and key_type == "traceback":
+        raise ValueError("cumulative mode cannot by used with key type "
+                         f"{key_type!r}")
+
+
+def _filtered(columns, filters, draft):
+    """New columns of what passes; *draft*: what is unknown matches nothing."""
     rules = list(map(rule_of, filters))
     if None not in rules and isinstance(columns, Columns):
-        return columns.filter(rules)
+        return columns.filter(rules, draft)
     ask = Ask(filters)
-    kept = [i for i, row in enumerate(rows_of(columns)) if ask.keeps(row)]
+    kept = [i for i, (domain, size, frames, *_) in enumerate(columns)
+            if ask.keeps(domain, size, draft_frames(frames) if draft
+                         else frames)]
     addresses = (list(map(columns.address, kept))
                  if columns.has_addresses else None)
-    rows = list(map(columns.trace, kept))
+    rows = [columns[i] for i in kept]
     if isinstance(columns, PlainColumns):
         return PlainColumns(rows, addresses, columns.traceback_limit,
                             columns.error)

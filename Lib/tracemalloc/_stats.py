@@ -7,6 +7,7 @@ All are plain values that belong to whoever asked for them.
 
 import datetime
 from ._frames import _format_size
+from ._plain import difference
 
 
 def _average(record) -> str:
@@ -93,21 +94,6 @@ class StatisticDiff(_Record):
 
 
 Statistic._kin, StatisticDiff._kin = Statistic, StatisticDiff
-
-
-def difference(new: dict, old: dict) -> list[tuple]:
-    """Compare two {key: (size, count)}, in no particular order.
-
-    The entries are (size_diff, size, count_diff, count, key).
-    """
-    entries = []
-    for key, (size, count) in new.items():
-        size_before, count_before = old.get(key, (0, 0))
-        entries.append((size - size_before, size,
-                        count - count_before, count, key))
-    entries += ((-size, 0, -count, 0, key)
-                for key, (size, count) in old.items() if key not in new)
-    return entries
 
 
 def _comparable(key):

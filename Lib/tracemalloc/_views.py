@@ -12,11 +12,6 @@ from ._frames import Trace
 from ._plain import UNKNOWN, PlainColumns, draft_frame
 
 
-def rows_of(columns):
-    """Iterate over the traces of columns, in their tuple form."""
-    return map(columns.trace, range(len(columns)))
-
-
 class _Traces(Sequence):
     """The traces of a snapshot: a sequence of Trace objects.
 
@@ -38,12 +33,12 @@ class _Traces(Sequence):
         # Whoever asks for this list may change it: from now on it is what
         # counts, and the columns only as long as they agree with it.
         if self._raw is None:
-            self._raw = list(rows_of(self._columns))
+            self._raw = self._columns.tolist()
             self._built_from = self._raw.copy()
         return self._raw
 
     def _rows(self):
-        return rows_of(self._columns) if self._raw is None else self._raw
+        return self._columns if self._raw is None else self._raw
 
     def _as_columns(self, limit):
         raw = self._raw
@@ -55,21 +50,16 @@ class _Traces(Sequence):
         return self._columns
 
     def __len__(self):
-        return len(self._columns if self._raw is None else self._raw)
+        return len(self._rows())
 
     def __getitem__(self, index):
-        if self._raw is not None:
-            found = self._raw[index]
-            if isinstance(index, slice):
-                return tuple(map(Trace, found))
-            return Trace(found)
-        chosen = range(len(self))
+        rows = self._rows()
         if isinstance(index, slice):
-            return tuple(map(Trace, map(self._columns.trace, chosen[index])))
-        try:
-            return Trace(self._columns.trace(chosen[index]))
-        except IndexError:
-            raise IndexError("list index out of range") from None
+            if self._raw is not None:
+                return tuple(map(Trace, rows[index]))
+            chosen = range(len(rows))[index]
+            return tuple(Trace(rows[i]) for i in chosen)
+        return Trace(rows[index])
 
     def __iter__(self):
         return map(Trace, self._rows())
@@ -87,7 +77,7 @@ class _Traces(Sequence):
         return f"<Traces len={len(self)}>"
 
     def __copy__(self):
-        return _Traces(self._columns if self._raw is None else self._raw)
+        return _Traces(self._rows())
 
     def __deepcopy__(self, memo):
         return _Traces(self._columns if self._raw is None
@@ -96,8 +86,8 @@ class _Traces(Sequence):
     # The state is the one that stock pickles have.
 
     def __getstate__(self):
-        return {"_traces": self._raw if self._raw is not None
-                else list(self._rows())}
+        return {"_traces": self._columns.tolist() if self._raw is None
+                else self._raw}
 
     def __setstate__(self, state):
         self.__init__(state["_traces"])
@@ -131,8 +121,7 @@ class TraceMap(Mapping):
         index = self._find(address)
         if index < 0:
             raise KeyError(address)
-        _, size, frames, *_ = self._columns.trace(index)
-        return size, draft_frames(frames)
+        return self._columns.trace(index, True)
 
     def __repr__(self):
         return f"<Traces by address len={len(self)}>"
@@ -168,19 +157,6 @@ def _row(entry):
     return entry._trace if isinstance(entry, Trace) else entry
 
 
-def _rows_of_mapping(traces):
-    """The tuple forms of {address: (size, traceback)}, PEP 454's None away."""
-    known = {}
-    for size, traceback in traces.values():
-        traceback = tuple(map(tuple, traceback))
-        frames = known.get(traceback)
-        if frames is None:
-            frames = known[traceback] = tuple(
-                (UNKNOWN if name is None else name, 0 if line is None else line)
-                for name, line in traceback) or ((UNKNOWN, 0),)
-        yield 0, size, frames, max(len(traceback), 1)
-
-
 def columns_of(traces, limit: int):
     """Columns of the traces that somebody put into a snapshot, or None.
 
@@ -194,5 +170,7 @@ def columns_of(traces, limit: int):
     if isinstance(traces, TraceMap):
         return traces._columns
     if isinstance(traces, Mapping):
-        return build(list(_rows_of_mapping(traces)), list(traces), limit)
+        rows = [(0, size, tuple(map(tuple, traceback)), len(traceback))
+                for size, traceback in traces.values()]
+        return build(rows, list(traces), limit)
     return build(list(map(_row, traces)), None, limit)
