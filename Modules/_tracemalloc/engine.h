@@ -1,0 +1,106 @@
+/* The engine as the two doors see it (Python/tracemalloc.c for the interpreter
+ * and C extensions, Modules/_tracemallocmodule.c for Python).
+ *
+ * Functions need the GIL (an attached thread state) unless said otherwise.
+ * None raises a Python exception or runs Python code.
+ */
+#ifndef TM_ENGINE_H
+#define TM_ENGINE_H
+
+#include "arena.h"
+#include "types.h"
+
+/* --- lifecycle --- */
+
+enum tm_fork_policy { TM_FORK_BY_START, TM_FORK_DISABLE, TM_FORK_FOLLOW };
+
+/* How tracing was turned on decides what a forked child does by default. */
+enum tm_started_by { TM_BY_START, TM_BY_ENABLE };
+
+/* 0; -1: no memory.  Tracing already: 0, nothing changes. */
+int tm_start(int limit, enum tm_started_by how);
+void tm_stop(void);                 /* drops traces, filters stay */
+void tm_clear(void);                /* drops traces, tracing goes on */
+bool tm_is_tracing(void);           /* any thread */
+int tm_get_limit(void);
+/* New traces are cut at `limit`; old ones keep theirs.  -1: no memory, or more
+   than 255 different limits since the last clear. */
+int tm_set_limit(int limit);
+void tm_set_fork_policy(enum tm_fork_policy policy);
+enum tm_fork_policy tm_get_fork_policy(void);
+void tm_fini(void);                 /* runtime finalization; start works again */
+
+/* A second GIL appears (own-GIL subinterpreter): from now on lock. */
+void tm_share(void);
+
+void tm_before_fork(void);
+void tm_after_fork_parent(void);
+void tm_after_fork_child(void);
+
+/* --- what upstream's files tell the engine --- */
+
+#ifdef Py_PYTHON_H              /* rooms that are free of Python see the rest */
+
+void tm_object_made(PyObject *op, const void *block);
+void tm_code_gone(PyCodeObject *code);          /* dies, or is renamed */
+void tm_thread_gone(PyThreadState *tstate);
+void tm_frame_moved(PyThreadState *tstate);     /* f_lineno was set */
+/* How to ask a thread for a safe point; called from inside hooks, so it may
+   only set a flag of the thread state. */
+void tm_task_on_due(void (*ask)(PyThreadState *tstate));
+#endif
+
+/* --- tracked memory: any thread, no GIL needed --- */
+
+int tm_track(unsigned int domain, uintptr_t addr, size_t size);
+int tm_untrack(unsigned int domain, uintptr_t addr);
+
+/* --- questions --- */
+
+struct tm_totals { size_t live, peak; };
+struct tm_totals tm_get_totals(void);           /* zeros when off */
+void tm_reset_peak(void);
+uint64_t tm_lost(void);
+uint64_t tm_allocations(void);      /* of MEM and OBJ since tracing started */
+
+/* The trace of a block; false when it has none (or tracing is off). */
+bool tm_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace);
+
+/* Reading contexts, sites and files: between tm_sync_freeze_begin() and _end()
+   or with the only GIL held. */
+void tm_sync_freeze_begin(void);
+void tm_sync_freeze_end(void);
+void tm_traces_each(tm_trace_cb cb, void *arg);
+size_t tm_traces_count(void);       /* upper bound */
+tm_ctx_t tm_context_end(void);
+unsigned tm_context_sites(tm_ctx_t ctx, tm_site_t *out, unsigned max,
+                          unsigned *total);
+void tm_context_parts(tm_ctx_t ctx, tm_site_t *site, tm_ctx_t *parent);
+int tm_context_limit(tm_ctx_t ctx);
+unsigned tm_context_depth(tm_ctx_t ctx);
+tm_site_t tm_site_end(void);
+void tm_site_get(tm_site_t site, tm_file_t *file, uint32_t *lineno);
+tm_file_t tm_file_end(void);
+const struct tm_file *tm_file_get(tm_file_t file);
+
+/* --- live filters --- */
+
+struct tm_filter;
+/* Replaces all; takes over `list` and its patterns (see filter.h). */
+void tm_set_filters(struct tm_filter *list, size_t count);
+
+/* --- tasks --- */
+
+int tm_task_schedule(void *handle, void *owner, uint64_t delay,
+                     size_t threshold);
+bool tm_task_cancel(void *handle);
+void *tm_task_get(void *owner, size_t i);
+void *tm_task_take_due(void *owner);
+void tm_task_rearm(void *handle);
+bool tm_task_pending(void *owner);
+
+/* --- invariants: NULL, or what is broken (any build, slow) --- */
+
+const char *tm_check(void);
+
+#endif /* TM_ENGINE_H */

@@ -1,0 +1,99 @@
+/* Live filters (see filter.h).  Owner of its data: this room. */
+#include "Python.h"
+#include "arena.h"
+#include "filter.h"
+#include "glob.h"
+
+static struct tm_filter *filters;       /* tm_filter_count of them */
+static bool any_include, any_domain, any_all_frames;
+
+unsigned tm_filter_count;
+uint8_t tm_filter_generation = 1;
+
+bool
+tm_filter_replace(struct tm_filter *list, size_t count)
+{
+    for (unsigned i = 0; i < tm_filter_count; i++) {
+        tm_glob_free(filters[i].pattern);
+    }
+    tm_free(filters);
+    filters = list;
+    tm_filter_count = (unsigned)count;
+    any_include = any_domain = any_all_frames = false;
+    for (size_t i = 0; i < count; i++) {
+        any_include |= list[i].include;
+        any_domain |= list[i].domain >= 0;
+        any_all_frames |= list[i].all_frames;
+    }
+    /* Generation 0 is that of nodes never judged. */
+    tm_filter_generation = tm_filter_generation % 63 + 1;
+    return tm_filter_generation == 1;
+}
+
+unsigned
+tm_filter_depth(void)
+{
+    return any_all_frames ? TM_LIMIT_MAX : 1;
+}
+
+bool
+tm_filter_by_domain(void)
+{
+    return any_domain;
+}
+
+static bool
+frame_matches(const struct tm_filter *filter,
+              const struct tm_filter_frame *frame)
+{
+    if (filter->line != 0 && filter->line != frame->line) {
+        return false;
+    }
+    const struct tm_file *file = frame->file;
+    if (file == NULL) {
+        return false;
+    }
+    size_t length = tm_glob_source_length(file->kind, file->data, file->length);
+    return tm_glob_match(filter->pattern, file->kind, file->data, length);
+}
+
+/* Does the filter name this trace?  Whether that keeps or drops it is up to
+   the caller. */
+static bool
+trace_matches(const struct tm_filter *filter, unsigned int domain,
+              const struct tm_filter_frame *frames, unsigned count)
+{
+    if (filter->domain >= 0 && (uint64_t)filter->domain != domain) {
+        return false;
+    }
+    if (filter->pattern == NULL) {
+        return true;            /* a filter on the domain alone */
+    }
+    unsigned n = filter->all_frames ? count : count > 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (frame_matches(filter, &frames[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+tm_filter_keeps(unsigned int domain, const struct tm_filter_frame *frames,
+                unsigned count)
+{
+    bool included = !any_include;
+    for (unsigned i = 0; i < tm_filter_count; i++) {
+        const struct tm_filter *filter = &filters[i];
+        if (filter->include && included) {
+            continue;
+        }
+        if (trace_matches(filter, domain, frames, count)) {
+            if (!filter->include) {
+                return false;
+            }
+            included = true;
+        }
+    }
+    return included;
+}

@@ -1,0 +1,22 @@
+/* Allocator wrappers: which one is linked, and the generic ones.
+ *
+ * Over plain pymalloc the MEM and OBJ hooks are fused with it
+ * (Objects/obmalloc_trace.h); over any other allocator a generic wrapper does
+ * the same with the table.  Guard: the GIL.
+ */
+#ifndef TM_HOOK_H
+#define TM_HOOK_H
+
+#include "types.h"
+
+/* Link the hooks of all three domains; idempotent.  Hooks that could not be
+   unlinked earlier (somebody wrapped them) are found again, not doubled. */
+void tm_hook_link(void);
+/* Unlink those that are still outermost.  The others stay, as pass-through. */
+void tm_hook_unlink(void);
+
+/* Provided beside pymalloc.  Is this plain pymalloc?  Then its fused form is
+   written over it. */
+bool _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator);
+
+#endif /* TM_HOOK_H */

@@ -1,0 +1,446 @@
+/* Init, start, stop, clear, fork, finalization: what has to happen in which
+ * order in all rooms, and the functions of engine.h that are not a room's own.
+ * Owner of: how tracing was started, the fork policy.
+ */
+#include "Python.h"
+#include "pycore_pystate.h"       // _PyThreadState_GET()
+#include "pycore_interp.h"
+#include "pycore_runtime.h"
+
+#include "context.h"
+#include "domains.h"
+#include "engine.h"
+#include "filter.h"
+#include "hook.h"
+#include "record.h"
+#include "schedule.h"
+#include "site.h"
+#include "stack.h"
+#include "stats.h"
+#include "sync.h"
+#include "traces.h"
+
+/* Provided beside pymalloc: forget the slots of a pool header. */
+extern void _PyTraceMalloc_UnlinkSlots(void *pool);
+
+static enum tm_fork_policy fork_policy;
+static enum tm_started_by started_by;
+
+/* --- exclusive access --- */
+
+/* The caller alone may touch the engine: no thread with or without the GIL is
+   in a hook.  Without a GIL the other threads are stopped at their safe points,
+   where none of them is inside a hook. */
+static bool world_taken;     /* guard: the exclusive access itself */
+
+static void
+exclusive_begin(void)
+{
+#ifdef Py_GIL_DISABLED
+    _PyEval_StopTheWorldAll(&_PyRuntime);
+#endif
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    tm_lock(TM_NAMES);
+    world_taken = world;
+}
+
+static void
+exclusive_end(void)
+{
+    bool world = world_taken;
+    tm_unlock(TM_NAMES);
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
+#ifdef Py_GIL_DISABLED
+    _PyEval_StartTheWorldAll(&_PyRuntime);
+#endif
+}
+
+void
+tm_sync_freeze_begin(void)
+{
+    exclusive_begin();
+}
+
+void
+tm_sync_freeze_end(void)
+{
+    exclusive_end();
+}
+
+static void
+set_gate(unsigned bit, bool on)
+{
+    tm_hot.gate = on ? tm_hot.gate | bit : tm_hot.gate & ~bit;
+}
+
+/* --- forgetting --- */
+
+/* Exclusive.  Contexts go as well: nothing refers to them any more. */
+static void
+drop_traces(void)
+{
+    tm_slots_release_all(_PyTraceMalloc_UnlinkSlots);
+    tm_table_clear(&tm_traces_big);
+    tm_table_clear(&tm_traces_raw);
+    tm_domains_clear();
+    tm_stack_spoil_all();
+    tm_context_reset();
+    tm_site_reset();
+    tm_stats_reset();
+    tm_hot.fresh = NULL;
+}
+
+void
+tm_clear(void)
+{
+    if (!tm_is_tracing()) {
+        return;
+    }
+    exclusive_begin();
+    drop_traces();
+    exclusive_end();
+    if (tm_record_set_limit(tm_record_limit()) < 0) {
+        /* No memory for the first context: nothing can be recorded until a
+           limit is set again; each block counts as lost. */
+        tm_stats_lose();
+    }
+}
+
+/* --- start and stop --- */
+
+/* Thread states that exist already must be known, so that their threads can be
+   read while they are in C code without the GIL. */
+static void
+know_threads(void)
+{
+    PyInterpreterState *interp = PyInterpreterState_Head();
+    for (; interp != NULL; interp = PyInterpreterState_Next(interp)) {
+        PyThreadState *tstate = PyInterpreterState_ThreadHead(interp);
+        for (; tstate != NULL; tstate = PyThreadState_Next(tstate)) {
+            tm_lock(TM_NAMES);
+            if (tm_stack_thread(tstate) == NULL) {
+                (void)tm_stack_thread_new(tstate);
+            }
+            tm_unlock(TM_NAMES);
+        }
+    }
+}
+
+int
+tm_start(int limit, enum tm_started_by how)
+{
+    if (tm_is_tracing()) {
+        return 0;
+    }
+    if (tm_record_set_limit(limit) < 0) {
+        return -1;
+    }
+    if (!(tm_hot.gate & TM_GATE_SHARED)) {
+        know_threads();
+    }
+    started_by = how;
+    tm_schedule_start();
+    tm_hook_link();
+    exclusive_begin();
+    set_gate(TM_GATE_OFF, false);
+    exclusive_end();
+    return 0;
+}
+
+void
+tm_stop(void)
+{
+    if (!tm_is_tracing()) {
+        return;
+    }
+    exclusive_begin();
+    set_gate(TM_GATE_OFF, true);
+    drop_traces();
+    tm_stack_free_all();
+    exclusive_end();
+    tm_hook_unlink();
+}
+
+void
+tm_fini(void)
+{
+    tm_stop();
+    tm_set_filters(NULL, 0);
+    fork_policy = TM_FORK_BY_START;
+}
+
+bool
+tm_is_tracing(void)
+{
+    return !(tm_hot.gate & TM_GATE_OFF);
+}
+
+int
+tm_get_limit(void)
+{
+    return tm_record_limit();
+}
+
+int
+tm_set_limit(int limit)
+{
+    bool world = tm_lock_world();
+    int result = tm_record_set_limit(limit);
+    tm_unlock_world(world);
+    return result;
+}
+
+void
+tm_share(void)
+{
+    tm_lock(TM_RAW);
+    set_gate(TM_GATE_SHARED, true);
+    tm_unlock(TM_RAW);
+}
+
+/* --- fork --- */
+
+void
+tm_set_fork_policy(enum tm_fork_policy policy)
+{
+    fork_policy = policy;
+}
+
+enum tm_fork_policy
+tm_get_fork_policy(void)
+{
+    return fork_policy;
+}
+
+void
+tm_before_fork(void)
+{
+    tm_sync_before_fork();
+}
+
+void
+tm_after_fork_parent(void)
+{
+    tm_sync_after_fork_parent();
+}
+
+void
+tm_after_fork_child(void)
+{
+    tm_sync_after_fork_child();
+    if (!tm_is_tracing()) {
+        return;
+    }
+    tm_lock(TM_NAMES);
+    tm_stack_keep_only(_PyThreadState_GET());
+    tm_unlock(TM_NAMES);
+    if (fork_policy == TM_FORK_DISABLE
+        || (fork_policy == TM_FORK_BY_START && started_by == TM_BY_ENABLE))
+    {
+        tm_stop();
+    }
+}
+
+/* --- what upstream's files tell --- */
+
+void
+tm_object_made(PyObject *Py_UNUSED(op), const void *block)
+{
+    if (block == tm_hot.fresh) {
+        tm_hot.fresh = NULL;
+        return;
+    }
+    tm_record_object(_PyThreadState_GET(), block);
+}
+
+void
+tm_code_gone(PyCodeObject *code)
+{
+    bool world = tm_lock_world();
+    tm_lock(TM_NAMES);
+    if (tm_site_forget_code(code)) {
+        const char *start = (const char *)_PyCode_CODE(code);
+        tm_stack_forget_code(start,
+                             start + Py_SIZE(code) * sizeof(_Py_CODEUNIT));
+    }
+    tm_unlock(TM_NAMES);
+    tm_unlock_world(world);
+}
+
+void
+tm_thread_gone(PyThreadState *tstate)
+{
+    /* The raw lock: nobody may be reading its frames. */
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    tm_lock(TM_NAMES);
+    tm_stack_thread_free(tstate);
+    tm_unlock(TM_NAMES);
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
+}
+
+void
+tm_frame_moved(PyThreadState *tstate)
+{
+    bool world = tm_lock_world();
+    tm_stack_spoil(tstate);
+    tm_unlock_world(world);
+}
+
+int
+tm_track(unsigned int domain, uintptr_t addr, size_t size)
+{
+    return tm_record_track(domain, addr, size);
+}
+
+int
+tm_untrack(unsigned int domain, uintptr_t addr)
+{
+    return tm_record_untrack(domain, addr);
+}
+
+/* --- questions --- */
+
+struct tm_totals
+tm_get_totals(void)
+{
+    struct tm_totals totals = {0, 0};
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    if (tm_is_tracing()) {
+        totals.live = tm_stats_live();
+        totals.peak = Py_MAX(tm_hot.peak, totals.live);
+    }
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
+    return totals;
+}
+
+void
+tm_reset_peak(void)
+{
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    tm_stats_reset_peak();
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
+}
+
+uint64_t
+tm_lost(void)
+{
+    return tm_stats_lost();
+}
+
+uint64_t
+tm_allocations(void)
+{
+    return tm_is_tracing() ? tm_schedule_allocations() : 0;
+}
+
+bool
+tm_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
+{
+    return tm_is_tracing() && tm_record_find(domain, addr, trace);
+}
+
+void
+tm_traces_each(tm_trace_cb cb, void *arg)
+{
+    tm_traces_scan(cb, arg);
+    tm_domains_scan(cb, arg);
+}
+
+size_t
+tm_traces_count(void)
+{
+    return tm_traces_bound() + tm_domains_bound();
+}
+
+void
+tm_set_filters(struct tm_filter *list, size_t count)
+{
+    exclusive_begin();
+    if (tm_filter_replace(list, count)) {
+        for (tm_ctx_t ctx = 1; ctx < tm_context_end(); ctx++) {
+            tm_context_node(ctx)->verdict = 0;
+        }
+    }
+    tm_stack_spoil_all();
+    exclusive_end();
+}
+
+/* --- tasks --- */
+
+int
+tm_task_schedule(void *handle, void *owner, uint64_t delay, size_t threshold)
+{
+    bool world = tm_lock_world();
+    int result = tm_schedule_add(handle, owner, delay, threshold);
+    tm_unlock_world(world);
+    return result;
+}
+
+bool
+tm_task_cancel(void *handle)
+{
+    bool world = tm_lock_world();
+    bool found = tm_schedule_remove(handle);
+    tm_unlock_world(world);
+    return found;
+}
+
+void *
+tm_task_get(void *owner, size_t i)
+{
+    bool world = tm_lock_world();
+    void *handle = tm_schedule_get(owner, i);
+    tm_unlock_world(world);
+    return handle;
+}
+
+void *
+tm_task_take_due(void *owner)
+{
+    bool world = tm_lock_world();
+    void *handle = tm_schedule_take_due(owner);
+    tm_unlock_world(world);
+    return handle;
+}
+
+void
+tm_task_rearm(void *handle)
+{
+    bool world = tm_lock_world();
+    tm_schedule_rearm(handle);
+    tm_unlock_world(world);
+}
+
+bool
+tm_task_pending(void *owner)
+{
+    bool world = tm_lock_world();
+    bool pending = tm_schedule_pending(owner);
+    tm_unlock_world(world);
+    return pending;
+}
+
+static void (*ask_thread)(PyThreadState *);
+
+static void
+ask_all_threads(void)
+{
+    tm_lock(TM_NAMES);
+    tm_stack_each(ask_thread);
+    tm_unlock(TM_NAMES);
+}
+
+void
+tm_task_on_due(void (*ask)(PyThreadState *tstate))
+{
+    ask_thread = ask;
+    tm_schedule_request = ask_all_threads;
+}

@@ -1,0 +1,120 @@
+/* The corridor: the order of steps for alloc, realloc and free.
+ *
+ *   alloc:   below allocates ─► capture ─► verdict ─► trace ─► totals
+ *   free:    trace forgotten ─► totals ─► below frees     (the address may be
+ *            handed to another thread as soon as it is freed)
+ *   realloc: old forgotten ─► new recorded, or the peak would be too high;
+ *            a realloc that fails leaves the old trace
+ *
+ * The inline halves answer when nothing is new; everything else is one call.
+ * Guard: the GIL, or the world lock when tm_hot.gate has TM_GATE_SHARED.
+ * Nothing here raises, runs Python or allocates through Python.
+ */
+#ifndef TM_RECORD_H
+#define TM_RECORD_H
+
+#include "context.h"
+#include "schedule.h"
+#include "stack.h"
+#include "stats.h"
+#include "sync.h"
+#include "traces.h"
+#include "types.h"
+
+/* Non-zero while this thread is inside an allocator hook that may call other
+   allocator functions: those are part of the outer block. */
+extern _Py_thread_local int tm_nested;
+
+/* Context of the running code of `tstate`, TM_CTX_NONE for lack of memory,
+   with TM_CTX_DROPPED when the live filters reject it. */
+tm_ctx_t tm_record_capture_slow(PyThreadState *tstate);
+tm_ctx_t tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
+                                tm_ctx_t parent);
+
+TM_INLINE tm_ctx_t
+tm_record_resolve(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+{
+    const void *ip = frame->instr_ptr;
+    const struct tm_cached *hit = tm_stack_cached(th, ip, parent);
+    if (TM_LIKELY(hit->ip == ip && hit->parent == parent)) {
+        return hit->ctx;
+    }
+    return tm_record_resolve_slow(th, frame, parent);
+}
+
+TM_INLINE tm_ctx_t
+tm_record_capture(PyThreadState *tstate)
+{
+    tm_thread *th = tm_stack_thread(tstate);
+    _PyInterpreterFrame *frame = tstate->current_frame;
+    if (TM_UNLIKELY(th == NULL || frame != th->top_frame || !frame->captured)) {
+        return tm_record_capture_slow(tstate);
+    }
+    return tm_record_resolve(th, frame, th->top_parent);
+}
+
+/* Record a block that has a slot, whatever its context turns out to be.
+   class_size: bytes of the block's size class.  World lock held if shared. */
+void tm_record_in_slot(tm_slot_t *slot, const void *block, size_t size,
+                       size_t class_size, tm_ctx_t ctx);
+/* Forget what a slot says of its block. */
+void tm_record_clear_slot(tm_slot_t *slot, const void *block,
+                          size_t class_size);
+
+TM_INLINE void
+tm_record_slot_fast(tm_slot_t *slot, const void *block, size_t size,
+                    size_t class_size, tm_ctx_t ctx)
+{
+    if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
+        tm_record_in_slot(slot, block, size, class_size, ctx);
+        return;
+    }
+    *slot = TM_SLOT_MAKE(ctx, class_size - size);
+    tm_hot.fresh = block;
+    tm_schedule_count_one();
+    tm_stats_grow(size);
+}
+
+TM_INLINE void
+tm_record_forget_slot_fast(tm_slot_t *slot, const void *block,
+                           size_t class_size)
+{
+    tm_slot_t old = *slot;
+    if (TM_LIKELY(old != 0)) {
+        if (TM_UNLIKELY(TM_SLOT_CTX(old) == TM_SLOT_CTX_ELSEWHERE)) {
+            tm_record_clear_slot(slot, block, class_size);
+            return;
+        }
+        *slot = 0;
+        tm_stats_shrink(class_size - TM_SLOT_SLACK(old));
+    }
+}
+
+/* Blocks of the MEM and OBJ domains without slots.  They take the world lock
+   themselves and do nothing when tracing is off. */
+void tm_record_big(PyThreadState *tstate, const void *block, size_t size);
+bool tm_record_forget_big(const void *block, struct tm_trace *old);
+/* Undo tm_record_forget_big() after a failed realloc. */
+void tm_record_restore_big(const void *block, const struct tm_trace *old);
+
+/* The RAW domain: any thread, with or without the GIL. */
+void tm_record_raw(const void *block, size_t size);
+bool tm_record_forget_raw(const void *block, struct tm_trace *old);
+void tm_record_restore_raw(const void *block, const struct tm_trace *old);
+
+/* PyTraceMalloc_Track() and Untrack(): any thread.  0, -1 (no memory, or
+   dropped by a filter: 0), -2 when tracing is off. */
+int tm_record_track(unsigned int domain, uintptr_t addr, size_t size);
+int tm_record_untrack(unsigned int domain, uintptr_t addr);
+
+/* An object was made at `block`: its trace moves to the code that runs now. */
+void tm_record_object(PyThreadState *tstate, const void *block);
+
+/* The trace of a block in a domain; false when it is not traced. */
+bool tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace);
+
+/* Limit of new contexts; guard: the GIL (world lock when shared). */
+int tm_record_set_limit(int limit);     /* -1: no memory or too many limits */
+int tm_record_limit(void);
+
+#endif /* TM_RECORD_H */

@@ -1,0 +1,197 @@
+/* Shadow stacks and context caches of threads (see stack.h).
+   Owner of its data: this room; the list of threads has the names lock. */
+#include "Python.h"
+#include "arena.h"
+#include "stack.h"
+#include "types.h"
+
+#include <string.h>
+
+static tm_thread *threads;
+
+static void
+forget_callers(tm_thread *th)
+{
+    th->depth = 0;
+    th->top_frame = TM_NO_FRAME;
+    th->top_parent = TM_CTX_NONE;
+}
+
+tm_thread *
+tm_stack_thread_new(PyThreadState *tstate)
+{
+    tm_thread *th = tm_calloc(1, sizeof(*th));
+    if (th == NULL) {
+        return NULL;
+    }
+    forget_callers(th);
+    th->tstate = tstate;
+    th->next = threads;
+    if (threads != NULL) {
+        threads->prev = th;
+    }
+    threads = th;
+    ((_PyThreadStateImpl *)tstate)->tracemalloc = th;
+    return th;
+}
+
+static void
+thread_free(tm_thread *th)
+{
+    if (th->prev != NULL) {
+        th->prev->next = th->next;
+    }
+    else {
+        threads = th->next;
+    }
+    if (th->next != NULL) {
+        th->next->prev = th->prev;
+    }
+    ((_PyThreadStateImpl *)th->tstate)->tracemalloc = NULL;
+    tm_free(th->shadow);
+    tm_free(th);
+}
+
+void
+tm_stack_thread_free(PyThreadState *tstate)
+{
+    tm_thread *th = tm_stack_thread(tstate);
+    if (th != NULL) {
+        thread_free(th);
+    }
+}
+
+bool
+tm_stack_thread_known(const PyThreadState *tstate)
+{
+    for (const tm_thread *th = threads; th != NULL; th = th->next) {
+        if (th->tstate == tstate) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+show_top(tm_thread *th)
+{
+    const struct tm_shadow *top = &th->shadow[th->depth - 1];
+    th->top_frame = top->frame;
+    th->top_parent = top->parent;
+}
+
+bool
+tm_stack_cut(tm_thread *th, const _PyInterpreterFrame *frame)
+{
+    for (uint32_t n = th->depth; n > 0; n--) {
+        if (th->shadow[n - 1].frame == frame) {
+            th->depth = n;
+            show_top(th);
+            return true;
+        }
+    }
+    forget_callers(th);
+    return false;
+}
+
+int
+tm_stack_push(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+{
+    if (th->depth == th->capacity) {
+        uint32_t capacity = th->capacity ? th->capacity * 2 : 32;
+        struct tm_shadow *shadow =
+            tm_realloc(th->shadow, capacity * sizeof(*shadow));
+        if (shadow == NULL) {
+            return -1;
+        }
+        th->shadow = shadow;
+        th->capacity = capacity;
+    }
+    th->shadow[th->depth++] = (struct tm_shadow){frame, parent};
+    frame->captured = 1;
+    show_top(th);
+    return 0;
+}
+
+void
+tm_stack_spoil_all(void)
+{
+    for (tm_thread *th = threads; th != NULL; th = th->next) {
+        forget_callers(th);
+        memset(th->cache, 0, sizeof(th->cache));
+    }
+}
+
+void
+tm_stack_spoil(PyThreadState *tstate)
+{
+    tm_thread *th = tm_stack_thread(tstate);
+    if (th != NULL) {
+        forget_callers(th);
+    }
+}
+
+void
+tm_stack_forget_code(const void *start, const void *end)
+{
+    for (tm_thread *th = threads; th != NULL; th = th->next) {
+        for (int i = 0; i < TM_CACHE_SIZE; i++) {
+            const char *ip = th->cache[i].ip;
+            if (ip >= (const char *)start && ip < (const char *)end) {
+                th->cache[i].ip = NULL;
+            }
+        }
+    }
+}
+
+void
+tm_stack_each(void (*call)(PyThreadState *))
+{
+    for (tm_thread *th = threads; th != NULL; th = th->next) {
+        call((PyThreadState *)th->tstate);
+    }
+}
+
+void
+tm_stack_free_all(void)
+{
+    while (threads != NULL) {
+        thread_free(threads);
+    }
+}
+
+void
+tm_stack_keep_only(PyThreadState *tstate)
+{
+    tm_thread *th = threads;
+    while (th != NULL) {
+        tm_thread *next = th->next;
+        if (th->tstate != tstate) {
+            thread_free(th);
+        }
+        th = next;
+    }
+}
+
+const char *
+tm_stack_check(tm_ctx_t ctx_end)
+{
+    for (const tm_thread *th = threads; th != NULL; th = th->next) {
+        if (tm_stack_thread((PyThreadState *)th->tstate) != th) {
+            return "thread state that does not know its shadow stack";
+        }
+        const void *top =
+            th->depth ? th->shadow[th->depth - 1].frame : TM_NO_FRAME;
+        if (th->top_frame != top) {
+            return "shadow stack with a stale top";
+        }
+        for (int i = 0; i < TM_CACHE_SIZE; i++) {
+            if (th->cache[i].ip != NULL
+                && (th->cache[i].ctx & ~TM_CTX_DROPPED) >= ctx_end)
+            {
+                return "cached context that does not exist";
+            }
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,56 @@
+/* Totals: what is live, the peak, what was lost; and the marks at which tasks
+ * become due.
+ *
+ * tm_hot.bytes changes under the GIL (world lock when shared), tm_hot.raw_bytes
+ * under the raw lock.  Without the GIL a peak may be missed by the blocks that
+ * another thread records in the same instant; with one thread it is exact.
+ */
+#ifndef TM_STATS_H
+#define TM_STATS_H
+
+#include "types.h"
+
+/* A task is due: called out of line, sets the request (schedule room). */
+void tm_stats_mark_crossed(size_t size);
+
+TM_INLINE size_t
+tm_stats_live(void)
+{
+    return tm_hot.bytes + tm_hot.raw_bytes;
+}
+
+TM_INLINE void
+tm_stats_grow(size_t size)
+{
+    tm_hot.bytes += size;
+    size_t live = tm_stats_live();
+    if (live > tm_hot.peak) {
+        tm_hot.peak = live;
+    }
+    if (TM_UNLIKELY(live > tm_hot.task_high)) {
+        tm_stats_mark_crossed(live);
+    }
+}
+
+TM_INLINE void
+tm_stats_shrink(size_t size)
+{
+    tm_hot.bytes -= size;
+    if (TM_UNLIKELY(tm_stats_live() < tm_hot.task_low)) {
+        tm_stats_mark_crossed(tm_stats_live());
+    }
+}
+
+/* The same for raw_bytes; raw lock held.  Marks are left to the next block of
+   the other domains, since the caller may lack the GIL that guards tasks. */
+void tm_stats_grow_raw(size_t size);
+void tm_stats_shrink_raw(size_t size);
+
+void tm_stats_reset(void);          /* clear: all to zero */
+void tm_stats_reset_peak(void);
+
+/* Traces that could not be recorded for lack of memory. */
+void tm_stats_lose(void);           /* any thread */
+uint64_t tm_stats_lost(void);
+
+#endif /* TM_STATS_H */

@@ -1,0 +1,221 @@
+/* Tables of traces (see table.h). */
+#include "Python.h"
+#include "arena.h"
+#include "table.h"
+
+#include <string.h>
+
+/* Neighbours in memory stay neighbours in the table, regions are spread. */
+static inline size_t
+home(uintptr_t addr, size_t mask)
+{
+    return ((addr >> 4) + (addr >> 20) * (size_t)0x9e3779b1u) & mask;
+}
+
+static size_t
+probe(const struct tm_table *table, uintptr_t addr)
+{
+    size_t i = home(addr, table->mask);
+    while (table->entries[i].ctx != TM_CTX_NONE
+           && table->entries[i].addr != addr)
+    {
+        i = (i + 1) & table->mask;
+    }
+    return i;
+}
+
+static int
+table_grow(struct tm_table *table)
+{
+    size_t size = table->mask ? (table->mask + 1) * 2 : 64;
+    struct tm_entry *entries = tm_calloc(size, sizeof(*entries));
+    if (entries == NULL) {
+        return -1;
+    }
+    struct tm_entry *old = table->entries;
+    size_t n = table->mask ? table->mask + 1 : 0;
+    table->entries = entries;
+    table->mask = size - 1;
+    for (size_t i = 0; i < n; i++) {
+        if (old[i].ctx != TM_CTX_NONE) {
+            entries[probe(table, old[i].addr)] = old[i];
+        }
+    }
+    tm_free(old);
+    tm_arena_reserve((ptrdiff_t)((size - n) * sizeof(*entries)));
+    return 0;
+}
+
+static size_t
+huge_size(const struct tm_table *table, uintptr_t addr)
+{
+    for (size_t i = 0; i < table->nhuge; i++) {
+        if (table->huge[i].addr == addr) {
+            return table->huge[i].size;
+        }
+    }
+    assert(!"a huge block without its size");
+    return TM_SIZE_HUGE;
+}
+
+static int
+huge_add(struct tm_table *table, uintptr_t addr, size_t size)
+{
+    struct tm_huge *huge =
+        tm_realloc(table->huge, (table->nhuge + 1) * sizeof(*huge));
+    if (huge == NULL) {
+        return -1;
+    }
+    table->huge = huge;
+    huge[table->nhuge++] = (struct tm_huge){addr, size};
+    return 0;
+}
+
+static void
+huge_drop(struct tm_table *table, uintptr_t addr)
+{
+    for (size_t i = 0; i < table->nhuge; i++) {
+        if (table->huge[i].addr == addr) {
+            table->huge[i] = table->huge[--table->nhuge];
+            return;
+        }
+    }
+}
+
+static struct tm_trace
+entry_trace(const struct tm_table *table, const struct tm_entry *entry)
+{
+    struct tm_trace trace = {entry->size, entry->ctx};
+    if (TM_UNLIKELY(entry->size == TM_SIZE_HUGE)) {
+        trace.size = huge_size(table, entry->addr);
+    }
+    return trace;
+}
+
+int
+tm_table_put(struct tm_table *table, uintptr_t addr,
+             const struct tm_trace *trace, struct tm_trace *old)
+{
+    /* At most five eighths full. */
+    if (table->count * 8 >= table->mask * 5 && table_grow(table) < 0) {
+        /* A table with a free entry left still serves a replacement. */
+        if (table->mask == 0 || table->count >= table->mask) {
+            return -1;
+        }
+    }
+    if (TM_UNLIKELY(trace->size >= TM_SIZE_HUGE)
+        && huge_add(table, addr, trace->size) < 0)
+    {
+        return -1;
+    }
+    size_t i = probe(table, addr);
+    struct tm_entry *entry = &table->entries[i];
+    old->ctx = TM_CTX_NONE;
+    old->size = 0;
+    if (entry->ctx != TM_CTX_NONE) {
+        *old = entry_trace(table, entry);
+        if (entry->size == TM_SIZE_HUGE) {
+            huge_drop(table, addr);     /* the older one comes first */
+        }
+    }
+    else {
+        table->count++;
+        tm_arena_reserve(-(ptrdiff_t)sizeof(*entry));
+    }
+    entry->addr = addr;
+    entry->ctx = trace->ctx;
+    entry->size = trace->size >= TM_SIZE_HUGE ? TM_SIZE_HUGE
+                                              : (uint32_t)trace->size;
+    return 0;
+}
+
+bool
+tm_table_take(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
+{
+    if (table->count == 0) {
+        return false;
+    }
+    size_t i = probe(table, addr);
+    if (table->entries[i].ctx == TM_CTX_NONE) {
+        return false;
+    }
+    *old = entry_trace(table, &table->entries[i]);
+    if (TM_UNLIKELY(table->entries[i].size == TM_SIZE_HUGE)) {
+        huge_drop(table, addr);
+    }
+    /* Close the gap with entries whose home is not between it and them. */
+    for (size_t j = (i + 1) & table->mask;
+         table->entries[j].ctx != TM_CTX_NONE; j = (j + 1) & table->mask)
+    {
+        size_t h = home(table->entries[j].addr, table->mask);
+        if (((j - h) & table->mask) >= ((j - i) & table->mask)) {
+            table->entries[i] = table->entries[j];
+            i = j;
+        }
+    }
+    table->entries[i].ctx = TM_CTX_NONE;
+    table->count--;
+    tm_arena_reserve((ptrdiff_t)sizeof(struct tm_entry));
+    return true;
+}
+
+bool
+tm_table_get(const struct tm_table *table, uintptr_t addr,
+             struct tm_trace *trace)
+{
+    if (table->count == 0) {
+        return false;
+    }
+    const struct tm_entry *entry = &table->entries[probe(table, addr)];
+    if (entry->ctx == TM_CTX_NONE) {
+        return false;
+    }
+    *trace = entry_trace(table, entry);
+    return true;
+}
+
+void
+tm_table_each(const struct tm_table *table, uint32_t domain, tm_trace_cb cb,
+              void *arg)
+{
+    for (size_t i = 0; table->count != 0 && i <= table->mask; i++) {
+        if (table->entries[i].ctx != TM_CTX_NONE) {
+            struct tm_trace t = entry_trace(table, &table->entries[i]);
+            cb(arg, domain, table->entries[i].addr, t.size, t.ctx);
+        }
+    }
+}
+
+void
+tm_table_clear(struct tm_table *table)
+{
+    if (table->mask != 0) {
+        tm_arena_reserve(-(ptrdiff_t)((table->mask + 1 - table->count)
+                                      * sizeof(struct tm_entry)));
+    }
+    tm_free(table->entries);
+    tm_free(table->huge);
+    memset(table, 0, sizeof(*table));
+}
+
+const char *
+tm_table_check(const struct tm_table *table, size_t *bytes)
+{
+    size_t count = 0, huge = 0;
+    for (size_t i = 0; table->mask != 0 && i <= table->mask; i++) {
+        const struct tm_entry *entry = &table->entries[i];
+        if (entry->ctx == TM_CTX_NONE) {
+            continue;
+        }
+        if (probe(table, entry->addr) != i) {
+            return "entry that its table does not find";
+        }
+        count++;
+        huge += entry->size == TM_SIZE_HUGE;
+        *bytes += entry_trace(table, entry).size;
+    }
+    if (count != table->count || huge != table->nhuge) {
+        return "table with a wrong count";
+    }
+    return NULL;
+}

@@ -1,0 +1,41 @@
+/* Tables of traces: open addressing, linear probing, backward-shift deletion,
+ * 16 bytes an entry.  A structure, not a room: the traces and domains rooms own
+ * the tables, and the guard of a table is its owner's.
+ */
+#ifndef TM_TABLE_H
+#define TM_TABLE_H
+
+#include "types.h"
+
+struct tm_entry {
+    uintptr_t addr;
+    uint32_t size;              /* TM_SIZE_HUGE: see the side list */
+    tm_ctx_t ctx;               /* TM_CTX_NONE: empty entry */
+};
+#define TM_SIZE_HUGE 0xffffffffu
+
+struct tm_huge { uintptr_t addr; size_t size; };
+
+struct tm_table {
+    struct tm_entry *entries;
+    size_t mask;                /* capacity - 1; 0: nothing allocated */
+    size_t count;
+    struct tm_huge *huge;       /* blocks of 4 GiB and more, unordered */
+    size_t nhuge;
+};
+
+/* Add or replace the trace of addr.  *old is what stood there (ctx NONE when
+   nothing did).  0, or -1 when there is no memory: nothing has changed. */
+int tm_table_put(struct tm_table *table, uintptr_t addr,
+                 const struct tm_trace *trace, struct tm_trace *old);
+/* Remove; false when addr is not there. */
+bool tm_table_take(struct tm_table *table, uintptr_t addr,
+                   struct tm_trace *old);
+bool tm_table_get(const struct tm_table *table, uintptr_t addr,
+                  struct tm_trace *trace);
+void tm_table_each(const struct tm_table *table, uint32_t domain,
+                   tm_trace_cb cb, void *arg);
+void tm_table_clear(struct tm_table *table);
+const char *tm_table_check(const struct tm_table *table, size_t *bytes);
+
+#endif /* TM_TABLE_H */

@@ -1,0 +1,117 @@
+/* Ids, plain structures and the hot state of the memory-tracing engine.
+ *
+ * Every room may include this file.  Nothing here calls anything; the owner of
+ * each structure is the room named beside it.
+ *
+ *      allocator call ──► hook ──► record ──► stack ──► site ──► context
+ *                                     │                            │
+ *                                     └──► filter ──► traces ──► stats
+ */
+#ifndef TM_TYPES_H
+#define TM_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#  define TM_LIKELY(x)   __builtin_expect(!!(x), 1)
+#  define TM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#  define TM_NOINLINE    __attribute__((noinline))
+#  define TM_COLD        __attribute__((noinline, cold))
+#  define TM_INLINE      static inline __attribute__((always_inline))
+#else
+#  define TM_LIKELY(x)   (x)
+#  define TM_UNLIKELY(x) (x)
+#  define TM_NOINLINE
+#  define TM_COLD
+#  define TM_INLINE      static inline
+#endif
+
+typedef uint32_t tm_ctx_t;      /* calling context: a node of the context tree */
+typedef uint32_t tm_site_t;     /* interned (file, line) */
+typedef uint32_t tm_file_t;     /* interned file name */
+typedef uint32_t tm_slot_t;     /* trace of a pymalloc block, see below */
+
+/* Context ids.  0 is "no context" (no memory to make one), 1 is the unknown
+   context: one frame of unknown file and line, for code that runs no Python. */
+#define TM_CTX_NONE     ((tm_ctx_t)0)
+#define TM_CTX_UNKNOWN  ((tm_ctx_t)1)
+/* Set in a cached context id when the live filters reject it. */
+#define TM_CTX_DROPPED  ((tm_ctx_t)0x80000000u)
+/* "Parents" of this form stand for a depth: at limit 1 the callers of a frame
+   are not told apart, only counted. */
+#define TM_CTX_DEPTH    ((tm_ctx_t)0x40000000u)
+#define TM_CTX_END_MAX  ((tm_ctx_t)1 << 26)
+
+#define TM_SITE_UNKNOWN ((tm_site_t)0)
+#define TM_SITE_ROOT    ((tm_site_t)0xffffffffu)
+#define TM_FILE_UNKNOWN ((tm_file_t)0)
+
+#define TM_LIMIT_MAX    65535   /* frames in a traceback */
+#define TM_DEPTH_MAX    65535   /* frames counted below one another */
+
+/* A trace slot: 0 when the block is not traced, else
+ *
+ *     31                     8 7        0
+ *    ┌────────────────────────┬──────────┐
+ *    │       context id       │  slack   │   slack = class size - asked size
+ *    └────────────────────────┴──────────┘
+ *
+ * pymalloc shrinks in place by at most a quarter of 512 bytes, so slack fits.
+ * A context that does not fit is written as TM_SLOT_CTX_ELSEWHERE: the trace
+ * is then in the table of the traces room. */
+#define TM_SLOT_SLACK_BITS    8
+#define TM_SLOT_SLACK_MASK    0xffu
+#define TM_SLOT_CTX_ELSEWHERE 0xffffffu
+#define TM_SLOT_CTX(slot)     ((tm_ctx_t)((slot) >> TM_SLOT_SLACK_BITS))
+#define TM_SLOT_SLACK(slot)   ((size_t)((slot) & TM_SLOT_SLACK_MASK))
+#define TM_SLOT_MAKE(ctx, slack) \
+    (((tm_slot_t)(ctx) << TM_SLOT_SLACK_BITS) | (tm_slot_t)(slack))
+/* True for a context id that is neither none, dropped nor too large. */
+#define TM_CTX_FITS_SLOT(ctx) ((tm_ctx_t)((ctx) - 1) < TM_SLOT_CTX_ELSEWHERE - 1)
+
+/* Reasons why the inline part of a hook must call out (tm_hot.gate). */
+enum {
+    TM_GATE_OFF = 1,        /* not tracing; hooks may still be linked */
+    TM_GATE_SHARED = 2,     /* more than one GIL, or none: take the locks */
+};
+
+/* What the inline halves touch on every call.
+   Guard of all fields, unless said otherwise: the GIL, or the world lock once
+   TM_GATE_SHARED is set (see sync.h). */
+struct tm_hot {
+    unsigned gate;              /* 0: the inline half may do it all */
+    unsigned sampling;          /* != 0: hooks sample by bytes */
+    size_t bytes;               /* live bytes of the MEM and OBJ domains */
+    size_t raw_bytes;           /* live bytes of RAW and tracked domains;
+                                   guard: the raw lock, read anywhere */
+    size_t peak;                /* largest bytes + raw_bytes */
+    size_t task_high;           /* a task is due above ... */
+    size_t task_low;            /* ... or below this size */
+    const void *fresh;          /* block recorded last, until its object is
+                                   announced by _Py_NewReference() */
+    int64_t ticks;              /* allocations until the next clock check */
+};
+
+extern struct tm_hot tm_hot;
+
+/* One file name, copied by content (owner: site room). */
+struct tm_file {
+    uint8_t kind;               /* bytes a code point: 1, 2 or 4 */
+    uint8_t ascii;
+    uint32_t length;            /* code points */
+    uint32_t hash;
+    const void *data;
+};
+
+/* The live trace of one block, as the tables and slots give it. */
+struct tm_trace {
+    size_t size;                /* bytes asked for */
+    tm_ctx_t ctx;
+};
+
+typedef void (*tm_trace_cb)(void *arg, uint32_t domain, uintptr_t addr,
+                            size_t size, tm_ctx_t ctx);
+
+#endif /* TM_TYPES_H */

@@ -1,0 +1,418 @@
+/* The door of the memory-tracing engine for the interpreter and for C
+ * extensions: delegates, and builds the few Python objects they ask for.
+ */
+#include "Python.h"
+#include "pycore_ceval.h"         // _Py_set_eval_breaker_bit()
+#include "pycore_fileutils.h"     // _Py_write_noraise()
+#include "pycore_initconfig.h"    // _PyStatus_OK()
+#include "pycore_object.h"        // _PyType_PreHeaderSize()
+#include "pycore_pylifecycle.h"
+#include "pycore_pystate.h"       // _PyThreadState_GET()
+#include "pycore_runtime.h"       // _PyRuntime
+#include "pycore_traceback.h"     // _Py_DumpDecimal()
+#include "pycore_tracemalloc.h"
+
+#include "../Modules/_tracemalloc/engine.h"
+
+#define UNKNOWN_NAME "<unknown>"
+
+/* --- start-up and end --- */
+
+static void ask_for_safe_point(PyThreadState *tstate);
+
+PyStatus
+_PyTraceMalloc_Init(void)
+{
+    _PyRuntime.tracemalloc.initialized = 1;
+    tm_task_on_due(ask_for_safe_point);
+    return _PyStatus_OK();
+}
+
+void
+_PyTraceMalloc_Fini(void)
+{
+    tm_fini();
+    _PyTraceMalloc_WatchObjects(0);
+    _PyRuntime.tracemalloc.initialized = 0;
+}
+
+static int
+policy_of(const wchar_t *text, enum tm_fork_policy *policy)
+{
+    if (wcscmp(text, L"disable") == 0) {
+        *policy = TM_FORK_DISABLE;
+    }
+    else if (wcscmp(text, L"follow") == 0) {
+        *policy = TM_FORK_FOLLOW;
+    }
+    else {
+        return -1;
+    }
+    return 0;
+}
+
+PyStatus
+_PyTraceMalloc_ReadOptions(const PyConfig *config)
+{
+    enum tm_fork_policy policy;
+    const wchar_t *option = _Py_get_xoption(&config->xoptions,
+                                            L"tracemalloc_fork");
+    if (option != NULL) {
+        const wchar_t *value = wcschr(option, L'=');
+        if (value == NULL || policy_of(value + 1, &policy) < 0) {
+            return _PyStatus_ERR("-X tracemalloc_fork=POLICY: "
+                                 "the policy must be disable or follow");
+        }
+        tm_set_fork_policy(policy);
+        return _PyStatus_OK();
+    }
+    const char *env = _Py_GetEnv(config->use_environment,
+                                 "PYTHONTRACEMALLOC_FORK");
+    if (env == NULL) {
+        return _PyStatus_OK();
+    }
+    if (strcmp(env, "disable") == 0) {
+        tm_set_fork_policy(TM_FORK_DISABLE);
+    }
+    else if (strcmp(env, "follow") == 0) {
+        tm_set_fork_policy(TM_FORK_FOLLOW);
+    }
+    else {
+        return _PyStatus_ERR("PYTHONTRACEMALLOC_FORK: "
+                             "the policy must be disable or follow");
+    }
+    return _PyStatus_OK();
+}
+
+int
+_PyTraceMalloc_StartTracing(int limit, int by_enable)
+{
+    if (limit < 1 || limit > TM_LIMIT_MAX) {
+        PyErr_Format(PyExc_ValueError,
+                     "the number of frames must be in range [1; %d]",
+                     TM_LIMIT_MAX);
+        return -1;
+    }
+    if (tm_start(limit, by_enable ? TM_BY_ENABLE : TM_BY_START) < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    _PyTraceMalloc_WatchObjects(1);
+    return 0;
+}
+
+int
+_PyTraceMalloc_Start(int limit)
+{
+    return _PyTraceMalloc_StartTracing(limit, 1);
+}
+
+void
+_PyTraceMalloc_Stop(void)
+{
+    _PyTraceMalloc_WatchObjects(0);
+    tm_stop();
+    _PyTraceMalloc_CancelTasks(PyInterpreterState_Get());
+}
+
+/* --- events --- */
+
+#if __has_include("pycore_reftracer.h")
+#include "pycore_reftracer.h"
+void
+_PyTraceMalloc_WatchObjects(int on)
+{
+    _Py_WatchObjects(_Py_WATCH_TRACEMALLOC, on);
+}
+#else
+void
+_PyTraceMalloc_WatchObjects(int on)
+{
+}
+#endif
+
+uintptr_t
+_PyTraceMalloc_ObjectBlock(PyObject *op)
+{
+    return (uintptr_t)op - _PyType_PreHeaderSize(Py_TYPE(op));
+}
+
+void
+_PyTraceMalloc_NewReference(PyObject *op)
+{
+    tm_object_made(op, (void *)_PyTraceMalloc_ObjectBlock(op));
+}
+
+void
+_PyTraceMalloc_CodeGone(PyCodeObject *code)
+{
+    if (tm_is_tracing()) {
+        tm_code_gone(code);
+    }
+}
+
+void
+_PyTraceMalloc_ThreadGone(PyThreadState *tstate)
+{
+    if (((_PyThreadStateImpl *)tstate)->tracemalloc != NULL) {
+        tm_thread_gone(tstate);
+    }
+}
+
+void
+_PyTraceMalloc_FrameMoved(void)
+{
+    if (tm_is_tracing()) {
+        tm_frame_moved(_PyThreadState_GET());
+    }
+}
+
+void
+_PyTraceMalloc_SecondGIL(void)
+{
+    tm_share();
+}
+
+void
+_PyTraceMalloc_BeforeFork(void)
+{
+    tm_before_fork();
+}
+
+void
+_PyTraceMalloc_AfterForkParent(void)
+{
+    tm_after_fork_parent();
+}
+
+void
+_PyTraceMalloc_AfterForkChild(void)
+{
+    tm_after_fork_child();
+    if (!tm_is_tracing()) {
+        _PyTraceMalloc_WatchObjects(0);
+    }
+}
+
+int
+PyTraceMalloc_Track(unsigned int domain, uintptr_t ptr, size_t size)
+{
+    return tm_track(domain, ptr, size);
+}
+
+int
+PyTraceMalloc_Untrack(unsigned int domain, uintptr_t ptr)
+{
+    return tm_untrack(domain, ptr);
+}
+
+/* --- tracebacks --- */
+
+static PyObject *
+name_object(tm_file_t file, int draft)
+{
+    if (file == TM_FILE_UNKNOWN && draft) {
+        return Py_NewRef(Py_None);
+    }
+    const struct tm_file *f = tm_file_get(file);
+    return PyUnicode_FromKindAndData(f->kind, f->data, f->length);
+}
+
+static PyObject *
+frame_object(tm_site_t site, int draft)
+{
+    tm_file_t file;
+    uint32_t line;
+    tm_site_get(site, &file, &line);
+    PyObject *name = name_object(file, draft);
+    if (name == NULL) {
+        return NULL;
+    }
+    PyObject *number = line == 0 && draft ? Py_NewRef(Py_None)
+                                          : PyLong_FromUnsignedLong(line);
+    PyObject *frame = number ? PyTuple_Pack(2, name, number) : NULL;
+    Py_DECREF(name);
+    Py_XDECREF(number);
+    return frame;
+}
+
+PyObject *
+_PyTraceMalloc_ContextFrames(uint32_t ctx, int draft)
+{
+    /* The ids are copied first: making objects records traces, and may even
+       run a collection that clears them. */
+    unsigned total, max = tm_context_depth(ctx);
+    unsigned limit = (unsigned)tm_context_limit(ctx);
+    max = Py_MIN(max, limit);
+    tm_site_t *sites = tm_alloc(max * sizeof(*sites));
+    if (sites == NULL) {
+        return PyErr_NoMemory();
+    }
+    unsigned n = tm_context_sites(ctx, sites, max, &total);
+    PyObject *frames = PyTuple_New(n);
+    for (unsigned i = 0; frames != NULL && i < n; i++) {
+        PyObject *frame = frame_object(sites[i], draft);
+        if (frame == NULL) {
+            Py_CLEAR(frames);
+            break;
+        }
+        PyTuple_SET_ITEM(frames, i, frame);
+    }
+    tm_free(sites);
+    return frames;
+}
+
+PyObject *
+_PyTraceMalloc_GetTraceback(unsigned int domain, uintptr_t ptr)
+{
+    struct tm_trace trace;
+    if (!tm_find(domain, ptr, &trace)) {
+        Py_RETURN_NONE;
+    }
+    return _PyTraceMalloc_ContextFrames(trace.ctx, 0);
+}
+
+/* --- the debug allocator's report: may be called in a broken process --- */
+
+static void
+put(int fd, const char *text)
+{
+    (void)_Py_write_noraise(fd, text, strlen(text));
+}
+
+static void
+put_name(int fd, const struct tm_file *file)
+{
+    char escape[16];
+    for (uint32_t i = 0; i < file->length; i++) {
+        Py_UCS4 ch = PyUnicode_READ((int)file->kind, file->data, i);
+        if (ch >= ' ' && ch < 0x7f) {
+            char c[2] = {(char)ch, 0};
+            put(fd, c);
+            continue;
+        }
+        PyOS_snprintf(escape, sizeof(escape),
+                      ch < 0x100 ? "\\x%02x" : ch < 0x10000 ? "\\u%04x"
+                                                            : "\\U%08x", ch);
+        put(fd, escape);
+    }
+}
+
+/* Write where the block at `ptr` was allocated to a file descriptor. */
+void
+_PyMem_DumpTraceback(int fd, const void *ptr)
+{
+    struct tm_trace trace;
+    if (!tm_is_tracing()) {
+        put(fd, "Enable tracemalloc to get the memory block "
+                "allocation traceback\n\n");
+        return;
+    }
+    if (!tm_find(0, (uintptr_t)ptr, &trace)) {
+        return;
+    }
+    put(fd, "Memory block allocated at (most recent call first):\n");
+    unsigned left = (unsigned)tm_context_limit(trace.ctx);
+    for (tm_ctx_t ctx = trace.ctx; left > 0 && ctx != TM_CTX_NONE; left--) {
+        tm_site_t site;
+        tm_file_t file;
+        uint32_t line;
+        tm_context_parts(ctx, &site, &ctx);
+        tm_site_get(site, &file, &line);
+        put(fd, "  File \"");
+        put_name(fd, tm_file_get(file));
+        put(fd, "\", line ");
+        _Py_DumpDecimal(fd, line);
+        put(fd, "\n");
+    }
+    put(fd, "\n");
+}
+
+/* --- tasks --- */
+
+static void
+ask_for_safe_point(PyThreadState *tstate)
+{
+    _Py_set_eval_breaker_bit(tstate, _PY_TRACEMALLOC_TASKS_BIT);
+}
+
+int
+_PyTraceMalloc_ScheduleTask(PyObject *task, uint64_t delay, size_t threshold)
+{
+    int res = tm_task_schedule(task, PyInterpreterState_Get(), delay,
+                               threshold);
+    if (res < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (res > 0) {
+        Py_INCREF(task);        /* the engine's reference */
+    }
+    return 0;
+}
+
+void
+_PyTraceMalloc_CancelTask(PyObject *task)
+{
+    if (tm_task_cancel(task)) {
+        Py_DECREF(task);
+    }
+}
+
+PyObject *
+_PyTraceMalloc_ListTasks(void)
+{
+    PyObject *list = PyList_New(0);
+    PyObject *task;
+    for (size_t i = 0; list != NULL; i++) {
+        task = tm_task_get(PyInterpreterState_Get(), i);
+        if (task == NULL) {
+            break;
+        }
+        if (PyList_Append(list, task) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+void
+_PyTraceMalloc_CancelTasks(PyInterpreterState *interp)
+{
+    PyObject *task;
+    while ((task = tm_task_get(interp, 0)) != NULL) {
+        _PyTraceMalloc_CancelTask(task);
+    }
+}
+
+/* One call of task._fire().  A false result, or an exception, ends the task. */
+static void
+fire(PyObject *task)
+{
+    PyObject *again = PyObject_CallMethod(task, "_fire", NULL);
+    int go_on = again != NULL ? PyObject_IsTrue(again) : -1;
+    if (go_on < 0) {
+        PyErr_WriteUnraisable(task);
+    }
+    if (go_on > 0) {
+        tm_task_rearm(task);
+    }
+    else {
+        _PyTraceMalloc_CancelTask(task);
+    }
+    Py_XDECREF(again);
+}
+
+void
+_PyTraceMalloc_RunTasks(PyThreadState *tstate)
+{
+    PyInterpreterState *owner = tstate->interp;
+    PyObject *task;
+    while ((task = tm_task_take_due(owner)) != NULL) {
+        Py_INCREF(task);
+        PyObject *pending = PyErr_GetRaisedException();
+        fire(task);
+        PyErr_SetRaisedException(pending);
+        Py_DECREF(task);
+    }
+}
