@@ -1,0 +1,178 @@
+"""Run one program under tracing and write down everything that was traced.
+
+usage: harness.py PROGRAM LIMIT LIBRARY DYNLOAD OUT
+
+The interpreter under test runs this file; run.py starts it twice, once with
+each interpreter, and compares what is written to OUT.  Both runs must meet
+the very same heap, so all that could differ is fixed here or by run.py: hash
+seed, environment, working folder, module search path (one standard library
+for both, never the module tracemalloc), order of thread switches, free lists.
+
+A program is a file with main(h) and, where it needs imports or data made
+before tracing starts, setup().  main() calls the Harness it is given.
+
+Nothing is formatted, and no free list is touched, while tracing: a checkpoint
+keeps the raw list of _get_traces() and the numbers; they are written when
+tracing has stopped.  Traces whose most recent frame is in this file are left
+out; the numbers are kept as they are, less what the kept lists weigh.
+"""
+import gc
+import json
+import sys
+import _tracemalloc
+
+MAX_RECORDS = 400
+clear_caches = sys._clear_internal_caches
+
+
+class Harness:
+    """What a program sees of its run: checkpoints and questions."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.results = 0
+        self.records: list = [None] * MAX_RECORDS
+
+    def _add(self, record: tuple) -> None:
+        self.records[self.used] = record
+        self.used += 1
+
+    def check(self, label: str, collect: bool = True) -> None:
+        """Keep all live traces and both numbers.
+
+        collect empties the free lists first, so that a program may go on
+        afterwards: the lists that are kept here then take nothing from them.
+        The cache of attribute look-ups is indexed by the addresses of names,
+        and keeps those names alive: emptied, or chance would decide.
+        """
+        clear_caches()
+        if collect:
+            gc.collect()
+        memory = _tracemalloc.get_traced_memory()
+        self._add(("check", label, memory, _tracemalloc._get_traces(),
+                   self.results))
+        self.results += 1
+
+    def numbers(self, label: str) -> None:
+        """Keep current and peak only."""
+        clear_caches()
+        self._add(("numbers", label, _tracemalloc.get_traced_memory(), None,
+                   self.results))
+
+    def traceback(self, label: str, obj: object) -> None:
+        """Keep the traceback of one object."""
+        self._add(("traceback", label,
+                   _tracemalloc._get_object_traceback(obj), None, 0))
+
+    def note(self, label: str, value: object) -> None:
+        """Keep a plain value (number, string, bool, None)."""
+        self._add(("note", label, value, None, 0))
+
+    def reset_peak(self) -> None:
+        clear_caches()
+        _tracemalloc.reset_peak()
+
+    def clear(self) -> None:
+        _tracemalloc.clear_traces()
+        self.results = 0            # what is kept so far is not traced now
+
+    def restart(self, limit: int) -> None:
+        """Stop tracing, drop all, trace again with another limit."""
+        _tracemalloc.stop()
+        self.results = 0
+        _tracemalloc.start(limit)
+
+
+def result_weight() -> int:
+    """Bytes that a kept result of _get_traces() adds to the traced size."""
+    weights = [0] * 6
+    kept = [None] * 6
+    for i in range(6):
+        gc.collect()
+        before = _tracemalloc.get_traced_memory()[0]
+        kept[i] = _tracemalloc._get_traces()
+        weights[i] = _tracemalloc.get_traced_memory()[0] - before
+    kept = None
+    return weights[-1]
+
+
+class Writer:
+    """Turns records into JSON: frames by index, library prefix replaced."""
+
+    def __init__(self, prefixes: list[str]) -> None:
+        self.prefixes = prefixes
+        self.tables: dict[tuple, int] = {}
+
+    def name(self, filename: str) -> str:
+        for prefix in self.prefixes:
+            if filename.startswith(prefix):
+                return "<lib>" + filename[len(prefix):]
+        return filename
+
+    def frames(self, frames: tuple) -> int:
+        plain = tuple((self.name(name), line) for name, line in frames)
+        return self.tables.setdefault(plain, len(self.tables))
+
+    def record(self, record: tuple, weight: int) -> dict:
+        kind, label, value, traces, results = record
+        out = {"kind": kind, "label": label}
+        if kind in ("check", "numbers"):
+            out["memory"] = [n - results * weight for n in value]
+        if kind == "traceback":
+            out["value"] = None if value is None else self.frames(value)
+        if kind == "note":
+            out["value"] = value
+        if kind == "check":
+            counts: dict[tuple, int] = {}
+            for domain, size, frames, total in traces:
+                if frames[0][0] != __file__:
+                    key = domain, size, self.frames(frames), total
+                    counts[key] = counts.get(key, 0) + 1
+            out["traces"] = [[*k, n] for k, n in counts.items()]
+        return out
+
+    def write(self, path: str, records: list, weight: int) -> None:
+        done = [self.record(r, weight) for r in records]
+        with open(path, "w", encoding="utf-8", errors="surrogatepass") as f:
+            json.dump({"records": done, "tracebacks": list(self.tables)}, f)
+
+
+def prepare(library: str, dynload: str) -> list[str]:
+    """Make the search path the same for both; return prefixes to replace."""
+    import encodings
+    own = encodings.__file__.rpartition("/encodings/")[0]
+    sys.path[:] = [library, dynload]
+    sys.path_importer_cache.clear()
+    try:
+        import no_module_has_this_name  # noqa: F401  (fills path caches)
+    except ImportError:
+        pass
+    sys.setswitchinterval(1000)         # threads switch where they wait
+    return [library, own]
+
+
+def main() -> None:
+    program, limit, library, dynload, out = sys.argv[1:]
+    prefixes = prepare(library, dynload)
+    with open(program, encoding="utf-8") as f:
+        code = compile(f.read(), program, "exec")
+    space = {"__name__": "program", "__file__": program}
+    exec(code, space)
+    del code
+    space.get("setup", int)()
+    harness = Harness(int(limit))
+    run = space["main"]
+    _tracemalloc.start(int(limit))
+    weight = result_weight()
+    _tracemalloc.stop()
+    gc.collect()
+    _tracemalloc.start(int(limit))
+    run(harness)
+    harness.check("end", collect=False)
+    _tracemalloc.stop()
+    Writer(prefixes).write(out, harness.records[:harness.used], weight)
+
+
+if __name__ == "__main__":
+    main()
