@@ -117,53 +117,99 @@ _PyTraceMalloc_GetTraces(void)
 /* --- Traces as Python objects ------------------------------------------------- */
 
 /* Ids of objects met before, by identity: a snapshot has few names, frames and
-   tracebacks and many references to them.  Holds references, so that no address
-   can come to mean something else.  Only for objects that cannot change. */
-#define MEMO_BITS 12
+   tracebacks and many references to them.  A newcomer takes the place of whoever
+   has it; when that happens often the memo grows, up to a point: there may be no
+   end of new objects.  Holds references, so that no address can come to mean
+   something else.  Only for objects that cannot change. */
+#define MEMO_BITS_FIRST 8
+#define MEMO_BITS_LAST 20
+
+struct memo_entry {
+    PyObject *object;
+    uint32_t id;
+};
 
 struct memo {
-    struct {
-        PyObject *object;
-        uint32_t id;
-    } entry[1 << MEMO_BITS];
+    struct memo_entry *entries;     /* 1 << bits; NULL: remembers nothing yet */
+    unsigned bits;
+    size_t ousted;
 };
 
 struct builder {
     struct tm_snapshot *snapshot;
     struct memo names, frames, chains;
-    uint32_t *sites;            /* of the chain being read */
+    uint32_t *sites;                /* of the chain being read */
     size_t sites_room;
 };
 
 static size_t
-memo_place(PyObject *object)
+memo_place(const struct memo *memo, PyObject *object)
 {
     return (size_t)(((uint64_t)(uintptr_t)object
-                     * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - MEMO_BITS));
+                     * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - memo->bits));
 }
 
 static int
 memo_get(const struct memo *memo, PyObject *object, uint32_t *id)
 {
-    size_t at = memo_place(object);
-    *id = memo->entry[at].id;
-    return memo->entry[at].object == object;
-}
-
-static void
-memo_put(struct memo *memo, PyObject *object, uint32_t id)
-{
-    size_t at = memo_place(object);
-    Py_XSETREF(memo->entry[at].object, Py_NewRef(object));
-    memo->entry[at].id = id;
+    if (memo->entries == NULL) {
+        return 0;
+    }
+    const struct memo_entry *entry = &memo->entries[memo_place(memo, object)];
+    *id = entry->id;
+    return entry->object == object;
 }
 
 static void
 memo_clear(struct memo *memo)
 {
-    for (size_t i = 0; i < (size_t)1 << MEMO_BITS; i++) {
-        Py_CLEAR(memo->entry[i].object);
+    for (size_t i = 0; memo->entries != NULL && i < (size_t)1 << memo->bits; i++) {
+        Py_XDECREF(memo->entries[i].object);
     }
+    tm_free(memo->entries);
+    *memo = (struct memo){0};
+}
+
+/* Without memory it stays as it is. */
+static void
+memo_grow(struct memo *memo)
+{
+    struct memo bigger = {
+        .bits = memo->entries == NULL ? MEMO_BITS_FIRST : memo->bits + 2,
+    };
+    bigger.entries = tm_calloc((size_t)1 << bigger.bits,
+                               sizeof(*bigger.entries));
+    if (bigger.entries == NULL) {
+        return;
+    }
+    for (size_t i = 0; memo->entries != NULL && i < (size_t)1 << memo->bits; i++) {
+        PyObject *object = memo->entries[i].object;
+        if (object != NULL) {
+            bigger.entries[memo_place(&bigger, object)] = (struct memo_entry){
+                Py_NewRef(object), memo->entries[i].id,
+            };
+        }
+    }
+    memo_clear(memo);
+    *memo = bigger;
+}
+
+static void
+memo_put(struct memo *memo, PyObject *object, uint32_t id)
+{
+    if (memo->entries == NULL
+        || (memo->bits < MEMO_BITS_LAST
+            && memo->ousted > (size_t)1 << memo->bits)) {
+        memo_grow(memo);
+        if (memo->entries == NULL) {
+            return;
+        }
+    }
+    struct memo_entry *entry = &memo->entries[memo_place(memo, object)];
+    PyObject *old = entry->object;
+    memo->ousted += old != NULL;
+    *entry = (struct memo_entry){Py_NewRef(object), id};
+    Py_XDECREF(old);
 }
 
 /* An id just interned: TM_NONE becomes a MemoryError. */
