@@ -5,6 +5,7 @@
 #
 # build lays the tree and configures as far as that is needed.  Two runs on one variant wait for each other.
 # Environment: BUILD_DIR (default: build/ of the repository), JOBS (default: number of processors), PYTHON_FOR_REGEN.
+
 # the functions set their own arguments
 # shellcheck disable=SC2119,SC2120
 set -u
@@ -98,6 +99,8 @@ configure_variant() {
 }
 
 build_variant() {
+    # upstream's configure makes only the folders for objects that upstream's list of modules needs
+    [ ! -d "$source/Modules/_tracemalloc" ] || mkdir -p "$top/Modules/_tracemalloc"
     jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
     # Of a build from scratch make can say how many compilations it takes; the dry run costs a moment.
     total=0
