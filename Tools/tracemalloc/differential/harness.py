@@ -14,7 +14,8 @@ before tracing starts, setup().  main() calls the Harness it is given.
 Nothing is formatted, and no free list is touched, while tracing: a checkpoint
 keeps the raw list of _get_traces() and the numbers; they are written when
 tracing has stopped.  Traces whose most recent frame is in this file are left
-out; the numbers are kept as they are, less what the kept lists weigh.
+out; the numbers are kept as they are, less what the kept lists weigh.  What
+a list weighs is compared, too: its items are not traced, as in 3.13.
 """
 import gc
 import json
@@ -31,7 +32,7 @@ class Harness:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self.results = 0
+        self.kept_bytes = 0
         self.records: list = [None] * MAX_RECORDS
 
     def _add(self, record: tuple) -> None:
@@ -50,24 +51,25 @@ class Harness:
         if collect:
             gc.collect()
         memory = _tracemalloc.get_traced_memory()
-        self._add(("check", label, memory, _tracemalloc._get_traces(),
-                   self.results))
-        self.results += 1
+        traces = _tracemalloc._get_traces()
+        weight = _tracemalloc.get_traced_memory()[0] - memory[0]
+        self._add(("check", label, memory, traces, self.kept_bytes, weight))
+        self.kept_bytes += weight
 
     def numbers(self, label: str) -> None:
         """Keep current and peak only."""
         clear_caches()
         self._add(("numbers", label, _tracemalloc.get_traced_memory(), None,
-                   self.results))
+                   self.kept_bytes, None))
 
     def traceback(self, label: str, obj: object) -> None:
         """Keep the traceback of one object."""
         self._add(("traceback", label,
-                   _tracemalloc._get_object_traceback(obj), None, 0))
+                   _tracemalloc._get_object_traceback(obj), None, 0, None))
 
     def note(self, label: str, value: object) -> None:
         """Keep a plain value (number, string, bool, None)."""
-        self._add(("note", label, value, None, 0))
+        self._add(("note", label, value, None, 0, None))
 
     def reset_peak(self) -> None:
         clear_caches()
@@ -75,26 +77,13 @@ class Harness:
 
     def clear(self) -> None:
         _tracemalloc.clear_traces()
-        self.results = 0            # what is kept so far is not traced now
+        self.kept_bytes = 0         # what is kept so far is not traced now
 
     def restart(self, limit: int) -> None:
         """Stop tracing, drop all, trace again with another limit."""
         _tracemalloc.stop()
-        self.results = 0
+        self.kept_bytes = 0
         _tracemalloc.start(limit)
-
-
-def result_weight() -> int:
-    """Bytes that a kept result of _get_traces() adds to the traced size."""
-    weights = [0] * 6
-    kept = [None] * 6
-    for i in range(6):
-        gc.collect()
-        before = _tracemalloc.get_traced_memory()[0]
-        kept[i] = _tracemalloc._get_traces()
-        weights[i] = _tracemalloc.get_traced_memory()[0] - before
-    kept = None
-    return weights[-1]
 
 
 class Writer:
@@ -114,16 +103,17 @@ class Writer:
         plain = tuple((self.name(name), line) for name, line in frames)
         return self.tables.setdefault(plain, len(self.tables))
 
-    def record(self, record: tuple, weight: int) -> dict:
-        kind, label, value, traces, results = record
+    def record(self, record: tuple) -> dict:
+        kind, label, value, traces, kept, weight = record
         out = {"kind": kind, "label": label}
         if kind in ("check", "numbers"):
-            out["memory"] = [n - results * weight for n in value]
+            out["memory"] = [n - kept for n in value]
         if kind == "traceback":
             out["value"] = None if value is None else self.frames(value)
         if kind == "note":
             out["value"] = value
         if kind == "check":
+            out["weight"] = weight
             counts: dict[tuple, int] = {}
             for domain, size, frames, total in traces:
                 if frames[0][0] != __file__:
@@ -132,8 +122,8 @@ class Writer:
             out["traces"] = [[*k, n] for k, n in counts.items()]
         return out
 
-    def write(self, path: str, records: list, weight: int) -> None:
-        done = [self.record(r, weight) for r in records]
+    def write(self, path: str, records: list) -> None:
+        done = [self.record(r) for r in records]
         with open(path, "w", encoding="utf-8", errors="surrogatepass") as f:
             json.dump({"records": done, "tracebacks": list(self.tables)}, f)
 
@@ -163,15 +153,12 @@ def main() -> None:
     space.get("setup", int)()
     harness = Harness(int(limit))
     run = space["main"]
-    _tracemalloc.start(int(limit))
-    weight = result_weight()
-    _tracemalloc.stop()
     gc.collect()
     _tracemalloc.start(int(limit))
     run(harness)
     harness.check("end", collect=False)
     _tracemalloc.stop()
-    Writer(prefixes).write(out, harness.records[:harness.used], weight)
+    Writer(prefixes).write(out, harness.records[:harness.used])
 
 
 if __name__ == "__main__":

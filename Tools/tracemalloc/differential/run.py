@@ -35,6 +35,8 @@ ROOT = HERE.parents[2]
 HARNESS = HERE / "harness.py"
 PROGRAMS = HERE / "programs"
 
+LIST_WEIGHT = 200       # bytes: a list object may be traced, or not
+
 FIND = ("import glob, os, sys\n"
         "print(os.path.dirname(os.__file__))\n"
         "print([p for p in sys.path if glob.glob(p + '/*.so')][-1])\n")
@@ -151,6 +153,9 @@ def compare_item(x: dict, y: dict, tables: tuple[list, list],
                 lines.append(f"    {label}:" + ("" if f else " no traceback"))
                 lines += show_frames(f or [], 8)
     if x["kind"] == "check":
+        if abs(x["weight"] - y["weight"]) > LIST_WEIGHT:
+            lines.append(f"    traced size of what _get_traces() returned:"
+                         f" {labels[0]} {x['weight']}, {labels[1]} {y['weight']}")
         a, b = (traces_of(i, t) for i, t in zip((x, y), tables))
         lines += compare_traces(a, b, labels, most)
     return lines
