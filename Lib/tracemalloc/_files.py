@@ -264,6 +264,7 @@ def _from_written(cls, payload, traces: bool):
     else:
         columns = Columns.unpack(packed)
         if payload["form"] == "mapping":
+            _need(columns.has_addresses, "addresses")
             snapshot._held = TraceMap(columns)
         else:
             snapshot._held = _Traces(columns)
