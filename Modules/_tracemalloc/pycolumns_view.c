@@ -44,6 +44,20 @@ cached(PyObject ***cache, uint32_t n, uint32_t i)
     return &(*cache)[i];
 }
 
+/* Keep an object just made, NULL if that failed, and return what is kept: making
+   it may have let another thread in, which has then made the same one. */
+static PyObject *
+keep(PyObject **place, PyObject *object)
+{
+    if (*place == NULL) {
+        *place = object;
+    }
+    else {
+        Py_XDECREF(object);
+    }
+    return Py_XNewRef(*place);
+}
+
 PyObject *
 tm_view_file(struct tm_view *v, uint32_t file, int draft)
 {
@@ -51,12 +65,12 @@ tm_view_file(struct tm_view *v, uint32_t file, int draft)
         Py_RETURN_NONE;
     }
     PyObject **place = cached(&v->files, v->tables->nfiles, file);
-    if (place != NULL && *place == NULL) {
-        const struct tm_name *name = &v->tables->files[file];
-        *place = PyUnicode_FromKindAndData(name->kind, name->data,
-                                           name->length);
+    if (place == NULL || *place != NULL) {
+        return place != NULL ? Py_NewRef(*place) : NULL;
     }
-    return place != NULL ? Py_XNewRef(*place) : NULL;
+    const struct tm_name *name = &v->tables->files[file];
+    return keep(place, PyUnicode_FromKindAndData(name->kind, name->data,
+                                                 name->length));
 }
 
 static PyObject *
@@ -84,10 +98,10 @@ tm_view_site(struct tm_view *v, uint32_t site, int draft)
 {
     draft = draft && is_unknown(v->tables, site);
     PyObject **place = cached(&v->sites[draft], v->tables->nsites, site);
-    if (place != NULL && *place == NULL) {
-        *place = new_frame(v, &v->tables->sites[site], draft);
+    if (place == NULL || *place != NULL) {
+        return place != NULL ? Py_NewRef(*place) : NULL;
     }
-    return place != NULL ? Py_XNewRef(*place) : NULL;
+    return keep(place, new_frame(v, &v->tables->sites[site], draft));
 }
 
 static PyObject *
@@ -123,12 +137,8 @@ tm_view_chain(struct tm_view *v, uint32_t chain, int draft)
             differs = is_unknown(t, links[i]);
         }
     }
-    PyObject *frames = draft && !differs ? tm_view_chain(v, chain, 0)
-                                         : new_chain(v, chain, draft);
-    if (frames != NULL) {
-        *place = Py_NewRef(frames);
-    }
-    return frames;
+    return keep(place, draft && !differs ? tm_view_chain(v, chain, 0)
+                                         : new_chain(v, chain, draft));
 }
 
 /* --- Traces ----------------------------------------------------------------- */
