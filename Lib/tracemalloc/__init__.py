@@ -19,10 +19,14 @@ A first look at a program:
     for line in tracemalloc.take_snapshot().statistics("lineno")[:10]:
         print(line)
 
-Only the names live here.  What is needed to answer the warnings machinery,
-even while the interpreter shuts down, is imported at once; everything else is
-loaded from its submodule when it is first asked for.
+Tracing costs little, so that it can stay on.  If the tracer itself gets no
+memory it drops traces and counts them, see Snapshot.lost; the program never
+fails because of it.
 """
+
+# Only the names live here.  What is needed to answer the warnings machinery,
+# even while the interpreter shuts down, is imported at once; everything else
+# is loaded from its submodule when it is first asked for.
 
 import sys
 import _tracemalloc
@@ -35,7 +39,7 @@ from _tracemalloc import (
     get_stats, get_traces, get_trace, get_object_trace, get_object_address,
     cancel_tasks, get_arena_size, get_unicode_interned,
 )
-from ._frames import Frame, Traceback, Trace
+from ._frames import Frame, Traceback, Trace, public as _public
 
 __version__ = "1.0"
 
@@ -92,10 +96,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+@_public
 class _Memory(int):
     """Bytes used by the tracer: an int that unpacks as (size, free)."""
 
-    __module__ = "tracemalloc"
     _free = 0
 
     def __new__(cls, size: int, free: int = 0):

@@ -6,9 +6,10 @@ DisplayTop remembers the statistics that the next ones are compared to.
 
 import os
 import sys
-from ._stats import GroupedStats, StatsDiff
-from ._snapshot import Snapshot
 from _tracemalloc import get_traceback_limit
+from ._frames import public
+from ._snapshot import Snapshot
+from ._stats import GroupedStats, StatsDiff
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _HEADINGS = {"filename": "filename", "line": "filename and line number",
@@ -87,6 +88,7 @@ def wants_color(file) -> bool:
         return False
 
 
+@public
 class DisplayTop:
     """Displays which places hold most memory, and how that changes.
 
@@ -99,8 +101,6 @@ class DisplayTop:
     compare_to_previous    compare to the previous top (True) or the first
     previous_top_stats     what the next top is compared to, a GroupedStats
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self):
         self.size = True

@@ -19,7 +19,7 @@ import operator
 import os
 from _thread import allocate_lock
 from _tracemalloc import _fnmatch, _set_filters
-from ._frames import Traceback
+from ._frames import Traceback, public
 
 _UNSET = object()
 _live: list["Filter"] = []
@@ -57,6 +57,7 @@ def _frames_of(traceback) -> tuple:
     return traceback
 
 
+@public
 class BaseFilter:
     """What all filters have in common; a base for filters of your own.
 
@@ -64,8 +65,6 @@ class BaseFilter:
     is a tuple of (filename, lineno) tuples, the most recent call first, and
     returns whether blocks with that traceback are kept.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, inclusive: bool):
         self.inclusive = inclusive
@@ -83,14 +82,13 @@ class BaseFilter:
         return self.match_traceback(trace[2])
 
 
+@public
 class DomainFilter(BaseFilter):
     """Keep the blocks of one domain, or all others.
 
     *domain* is the number of an address space.  What Python allocates is in
     domain 0; extension modules report to others.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, inclusive: bool, domain: int):
         super().__init__(inclusive)
@@ -109,6 +107,7 @@ class DomainFilter(BaseFilter):
         return (trace[0] == self.domain) == bool(self.inclusive)
 
 
+@public
 class Filter(BaseFilter):
     """Keep, or leave out, what was allocated in certain files and lines.
 
@@ -122,8 +121,6 @@ class Filter(BaseFilter):
     names that it meets.  The module's own __file__ stands for all files of
     the package.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, include=_UNSET, pattern=_UNSET, lineno=None,
                  traceback=_UNSET, domain=None, *, inclusive=_UNSET,

@@ -27,6 +27,20 @@ def _format_size(size: float, sign: bool) -> str:
         size /= 1024
 
 
+def public(cls: type) -> type:
+    """Make a class at home in the package, not in its submodule.
+
+    So pickles name it as those of stock Python do, and help() reads well.
+    """
+    cls.__module__ = "tracemalloc"
+    for member in vars(cls).values():
+        member = getattr(member, "__func__", member)
+        if isinstance(member, type(public)):
+            member.__module__ = "tracemalloc"
+    return cls
+
+
+@public
 class _Ordered:
     """Compares instances of one class, and of its subclasses, by _key()."""
 
@@ -39,7 +53,9 @@ class _Ordered:
 
     def _keys(self, other):
         """Both keys, or None for an object that is not of our kind."""
-        return (self._key(), other._key()) if isinstance(other, self._kin) else None
+        if isinstance(other, self._kin):
+            return self._key(), other._key()
+        return None
 
     def __eq__(self, other):
         pair = self._keys(other)
@@ -65,13 +81,13 @@ class _Ordered:
         return hash(self._key())
 
 
+@public
 class Frame(_Ordered):
     """One step of a traceback: a file name and a line number.
 
     Frames compare and hash by these two, in that order.
     """
 
-    __module__ = "tracemalloc"
     __slots__ = ("_frame",)
 
     def __init__(self, frame: tuple[str, int]):
@@ -98,13 +114,13 @@ class Frame(_Ordered):
         return f"<Frame filename={name!r} lineno={line!r}>"
 
 
+@public
 class Traceback(_Ordered, Sequence):
     """A chain of calls: Frame objects, the oldest call first.
 
     Tracebacks compare and hash by their frames alone.
     """
 
-    __module__ = "tracemalloc"
     __slots__ = ("_frames", "_total_nframe")
 
     def __init__(self, frames, total_nframe: int | None = None):
@@ -168,10 +184,10 @@ class Traceback(_Ordered, Sequence):
         return text
 
 
+@public
 class Trace:
     """One traced block: its size, its domain and its traceback."""
 
-    __module__ = "tracemalloc"
     __slots__ = ("_trace",)
 
     def __init__(self, trace: tuple):

@@ -8,18 +8,18 @@ import gc
 import os
 import sys
 import _tracemalloc
+from ._frames import public
 
 _FORMATS = ("int", "percent", "size")
 
 
+@public
 class Metric:
     """A named number, as it was when a snapshot was made.
 
     *format* tells how to show *value*: "int", a number; "size", bytes;
     "percent", where 1.0 means 100 %.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, name: str, value: float, format: str):
         if format not in _FORMATS:

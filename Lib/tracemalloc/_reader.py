@@ -89,8 +89,8 @@ class Reader:
             raise
         except KeyError as error:
             raise Damaged(f"unknown opcode {error}") from None
-        except (IndexError, ValueError, TypeError, OverflowError, AttributeError,
-                struct.error):
+        except (IndexError, ValueError, TypeError, OverflowError,
+                AttributeError, struct.error):
             raise Damaged(f"broken near byte {self.position}") from None
         return value
 

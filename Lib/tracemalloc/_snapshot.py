@@ -12,7 +12,7 @@ from _collections_abc import Mapping
 from _tracemalloc import Columns, _freeze, is_enabled
 from . import _metrics
 from ._filters import Ask, rule_of
-from ._frames import Traceback
+from ._frames import Traceback, public
 from ._plain import (PlainColumns, UNKNOWN, biggest_changes_first,
                      biggest_first, difference)
 from ._stats import GroupedStats, Statistic, StatisticDiff
@@ -26,6 +26,7 @@ _GROUPINGS = {"filename": "filename", "line": "lineno", "lineno": "lineno",
               "address": "address", "traceback": "traceback"}
 
 
+@public
 class Snapshot:
     """All traced memory blocks, as they were at one moment.
 
@@ -48,8 +49,6 @@ class Snapshot:
     lost            how many traces are missing because the tracer could get
                     no memory for them
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, *args, **kwargs):
         first = args[0] if args else None

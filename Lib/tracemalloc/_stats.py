@@ -6,7 +6,7 @@ All are plain values that belong to whoever asked for them.
 """
 
 import datetime
-from ._frames import _format_size
+from ._frames import _format_size, public
 from ._plain import difference
 
 
@@ -17,13 +17,14 @@ def _average(record) -> str:
     return f", average={_format_size(record.size / record.count, False)}"
 
 
+@public
 class _Record:
     """Compares and hashes by all that __slots__ names."""
 
     __slots__ = ()
 
     def _values(self):
-        return tuple(getattr(self, name) for name in self._fields)
+        return tuple(getattr(self, name) for name in self._names)
 
     def __eq__(self, other):
         if not isinstance(other, self._kin):
@@ -34,14 +35,14 @@ class _Record:
         return hash(self._values())
 
 
+@public
 class Statistic(_Record):
     """What one place in the program holds: bytes and number of blocks.
 
     *traceback* tells the place, *size* the bytes, *count* the blocks.
     """
 
-    __module__ = "tracemalloc"
-    __slots__ = _fields = ("traceback", "size", "count")
+    __slots__ = _names = ("traceback", "size", "count")
 
     def __init__(self, traceback, size: int, count: int):
         self.traceback, self.size, self.count = traceback, size, count
@@ -59,6 +60,7 @@ class Statistic(_Record):
         return self.size, self.count, self.traceback
 
 
+@public
 class StatisticDiff(_Record):
     """What one place holds in a newer snapshot, compared to an older one.
 
@@ -66,8 +68,7 @@ class StatisticDiff(_Record):
     *count_diff* tell how much more than before that is.
     """
 
-    __module__ = "tracemalloc"
-    __slots__ = _fields = ("traceback", "size", "size_diff",
+    __slots__ = _names = ("traceback", "size", "size_diff",
                            "count", "count_diff")
 
     def __init__(self, traceback, size: int, size_diff: int,
@@ -123,6 +124,7 @@ def _merged(stats: dict) -> dict:
     return sums
 
 
+@public
 class GroupedStats:
     """The blocks of a snapshot, summed up by file, line or address.
 
@@ -132,8 +134,6 @@ class GroupedStats:
     the most recent one.  *lost* is the number of traces that are missing
     because the tracer had no memory for them.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, timestamp: datetime.datetime, stats: dict,
                  group_by: str, cumulative: bool = False,
@@ -165,14 +165,13 @@ class GroupedStats:
         return StatsDiff(entries, old_stats, self)
 
 
+@public
 class StatsDiff:
     """The differences between two GroupedStats.
 
     *differences* is a list of (size_diff, size, count_diff, count, key);
     *old_stats* may be None.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, differences: list, old_stats: GroupedStats | None,
                  new_stats: GroupedStats):

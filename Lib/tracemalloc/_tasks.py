@@ -11,9 +11,11 @@ import re
 import sys
 import _tracemalloc
 from ._display import DisplayTop
+from ._frames import public
 from ._snapshot import Snapshot
 
 
+@public
 class Task:
     """Calls func(*args, **kw) when memory has changed or time has passed.
 
@@ -22,8 +24,6 @@ class Task:
     while memory is being allocated.  What it raises goes to
     sys.unraisablehook, and the task is cancelled.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, func, /, *args, **kw):
         self.func = func
@@ -109,7 +109,8 @@ class Task:
 
     def _retrigger(self, delay, threshold):
         """Change what the task waits for, and start anew if it waits."""
-        scheduled = self.is_scheduled()
+        # A task that is in its last call has nothing to start anew.
+        scheduled = self._left != 0 and self.is_scheduled()
         if scheduled:
             _check_trigger(delay, threshold)
         self._delay, self._threshold = delay, threshold
@@ -180,6 +181,7 @@ _VARIABLE = re.compile(r"\$([A-Za-z]+)")
 _VARIABLES = ("pid", "timestamp", "counter")
 
 
+@public
 class TakeSnapshotTask(Task):
     """A task that takes a snapshot and writes it to a file.
 
@@ -188,8 +190,6 @@ class TakeSnapshotTask(Task):
     go to Snapshot.create().  *callback*, if not None, is called with each
     snapshot before it is written, for example to add metrics.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, filename_template: str = "tracemalloc-$counter.pickle",
                  traces: bool = False, metrics: bool = True, callback=None):
@@ -233,6 +233,7 @@ class TakeSnapshotTask(Task):
         return snapshot, filename
 
 
+@public
 class DisplayTopTask(Task):
     """A task that takes a snapshot and displays its top.
 
@@ -240,8 +241,6 @@ class DisplayTopTask(Task):
     DisplayTop.display(); the attribute *display_top* is the DisplayTop that
     does it, and can be adjusted.  Without *file*, sys.stdout is written to.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, count: int = 10, group_by: str = "line",
                  cumulative: bool = False, file=None, callback=None):

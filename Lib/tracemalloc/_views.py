@@ -8,18 +8,17 @@ of whatever a user has put into a snapshot.
 
 from _collections_abc import Mapping, Sequence
 from _tracemalloc import Columns
-from ._frames import Trace
+from ._frames import Trace, public
 from ._plain import UNKNOWN, PlainColumns, draft_frame
 
 
+@public
 class _Traces(Sequence):
     """The traces of a snapshot: a sequence of Trace objects.
 
     Made from columns, or from a list or tuple of traces in their tuple form,
     which is kept and may still be changed by whoever made it.
     """
-
-    __module__ = "tracemalloc"
 
     def __init__(self, traces):
         if isinstance(traces, (Columns, PlainColumns)):

@@ -230,7 +230,7 @@ class TypeTests(util.Untraced):
     def test_sizes_in_text(self):
         for size, expected in (
                 (0, "0 B"), (10239, "10239 B"), (10240, "10.0 KiB"),
-                (102399, "100 KiB"), (10 << 20, "10.0 MiB"),
+                (102399, "100.0 KiB"), (102400, "100 KiB"), (10 << 20, "10.0 MiB"),
                 (1 << 40, "1024 GiB"), (1 << 60, "1048576 TiB"),
                 (1.5, "2 B")):
             trace = tracemalloc.Trace((0, size, (("a", 1),), 1))

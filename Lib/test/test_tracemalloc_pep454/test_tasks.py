@@ -326,6 +326,18 @@ class ThresholdTests(util.Traced):
             self.assertTrue(self.called(expected))
         self.assertTrue(util.wait_for(lambda: not task.is_scheduled()))
 
+    def test_change_in_its_last_call(self):
+        def function():
+            task.set_delay(1000)
+            self.calls.append(1)
+
+        task = self.task(function=function)
+        task.schedule(repeat=1)
+        self.keep.append(bytearray(2 * BIG))
+        self.assertTrue(self.called(1))
+        self.assertTrue(util.wait_for(lambda: not task.is_scheduled()))
+        self.assertEqual(task.get_delay(), 1000)
+
     def test_exception(self):
         # Goes to the hook, and the task is cancelled.
         def function():
