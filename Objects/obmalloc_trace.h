@@ -390,4 +390,6 @@ _PyTraceMalloc_AnySlot(uintptr_t Py_UNUSED(addr), size_t *Py_UNUSED(class_size))
 
 #endif /* WITH_PYMALLOC */
 
+#include "obmalloc_stats.h"
+
 #endif /* Py_OBMALLOC_TRACE_H */

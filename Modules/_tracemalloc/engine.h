@@ -8,6 +8,7 @@
 #define TM_ENGINE_H
 
 #include "arena.h"
+#include "arenas.h"
 #include "types.h"
 
 /* --- lifecycle --- */

@@ -7,6 +7,7 @@
 #include "pycore_interp.h"
 #include "pycore_runtime.h"
 
+#include "arenas.h"
 #include "context.h"
 #include "domains.h"
 #include "engine.h"
@@ -89,6 +90,7 @@ drop_traces(void)
     tm_context_reset();
     tm_site_reset();
     tm_stats_reset();
+    tm_arenas_clear();
     tm_hot.fresh = NULL;
 }
 
@@ -143,6 +145,8 @@ tm_start(int limit, enum tm_started_by how)
     started_by = how;
     tm_schedule_start();
     tm_hook_link();
+    tm_arenas_link();
+    tm_arenas_count(true);
     exclusive_begin();
     set_gate(TM_GATE_OFF, false);
     exclusive_end();
@@ -157,10 +161,12 @@ tm_stop(void)
     }
     exclusive_begin();
     set_gate(TM_GATE_OFF, true);
+    tm_arenas_count(false);
     drop_traces();
     tm_stack_free_all();
     exclusive_end();
     tm_hook_unlink();
+    tm_arenas_unlink();
 }
 
 void

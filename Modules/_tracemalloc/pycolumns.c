@@ -46,6 +46,7 @@
 #include "pycolumns.h"
 #include "arena.h"
 #include "glob.h"
+#include "pydoor.h"
 
 struct columns {
     PyObject_HEAD
@@ -344,9 +345,8 @@ columns_stats(PyObject *self, PyObject *Py_UNUSED(ignored))
 
 /* --- Selection -------------------------------------------------------------- */
 
-/* NULL with an exception; the glob is the caller's. */
-static struct tm_glob *
-compile_pattern(PyObject *pattern, bool source_names)
+struct tm_glob *
+_PyTraceMalloc_CompilePattern(PyObject *pattern, bool source_names)
 {
     if (!PyUnicode_Check(pattern)) {
         PyErr_Format(PyExc_TypeError, "pattern must be str, not %T", pattern);
@@ -403,7 +403,7 @@ read_selector(PyObject *filter, struct tm_selector *s, int draft)
     s->all_frames = all_frames;
     s->known_only = draft;
     if (pattern != Py_None) {
-        s->glob = compile_pattern(pattern, true);
+        s->glob = _PyTraceMalloc_CompilePattern(pattern, true);
     }
     return s->glob == NULL && pattern != Py_None ? -1 : 0;
 }
@@ -463,7 +463,7 @@ tracemalloc_fnmatch(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "UU:_fnmatch", &name, &pattern)) {
         return NULL;
     }
-    struct tm_glob *glob = compile_pattern(pattern, false);
+    struct tm_glob *glob = _PyTraceMalloc_CompilePattern(pattern, false);
     if (glob == NULL) {
         return NULL;
     }

@@ -10,7 +10,7 @@
  * It is set by a thread that holds the only GIL, before the second one can
  * run, and never cleared while the process lives.
  *
- * Ranks, outermost first: world (1), raw (2), names (3), memory (4).  A thread
+ * Ranks, outermost first: world (1), raw (2), names (3), arenas (4).  A thread
  * takes them in this order only; debug builds assert it.  No Python code, no
  * Python allocation and no wait for the GIL happens under any of them.
  */
@@ -33,7 +33,7 @@ typedef pthread_mutex_t tm_mutex_t;
 #  define tm_mutex_release(m) ((void)pthread_mutex_unlock(m))
 #endif
 
-enum tm_rank { TM_WORLD = 1, TM_RAW = 2, TM_NAMES = 3, TM_MEMORY = 4, TM_NRANKS = 5 };
+enum tm_rank { TM_WORLD = 1, TM_RAW = 2, TM_NAMES = 3, TM_ARENAS = 4, TM_NRANKS = 5 };
 
 extern tm_mutex_t tm_locks[TM_NRANKS];
 

@@ -1,0 +1,31 @@
+/* The parts of the Python door that have files of their own, for the module's
+ * file.  Method functions; an attached thread state is needed.
+ */
+#ifndef TM_PYDOOR_H
+#define TM_PYDOOR_H
+
+#include "Python.h"
+
+#include <stdbool.h>
+
+/* --- pycolumns.c --- */
+
+struct tm_glob;
+/* A str compiled, or NULL with an exception; the glob is the caller's.
+   source_names: .pyc and .pyo count as .py. */
+struct tm_glob *_PyTraceMalloc_CompilePattern(PyObject *pattern,
+                                              bool source_names);
+
+/* --- pyfilters.c --- */
+
+/* Replace the live filters by those of a sequence of rules. */
+PyObject *_PyTraceMalloc_SetFilters(PyObject *module, PyObject *rules);
+
+/* --- pymetrics.c --- */
+
+PyObject *_PyTraceMalloc_ArenaSize(PyObject *module, PyObject *none);
+PyObject *_PyTraceMalloc_UnicodeInterned(PyObject *module, PyObject *none);
+/* Add get_pymalloc_stats() where there is such a thing. */
+int _PyTraceMalloc_AddMetrics(PyObject *module);
+
+#endif /* TM_PYDOOR_H */
