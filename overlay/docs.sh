@@ -1,40 +1,49 @@
 #!/bin/sh
-# Build the documentation pages of the fork as HTML in build/docs, with whatever Sphinx is at hand.
-# Upstream's own Doc/conf.py asks for a recent Sphinx and its theme; these pages need neither, so a small configuration does.
+# Build the documentation pages of the fork as HTML in build/docs/html; a warning of Sphinx is an error.
+#
+# usage: docs.sh PYTHON
+#
+# Sphinx is installed from PyPI into build/docs/venv, which PYTHON (the built interpreter) makes once; that takes a network.
+# SPHINXBUILD names another Sphinx (8.2 or later) and saves it.  Settings: Tools/tracemalloc/docs.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-sphinx=$(command -v "${SPHINXBUILD:-sphinx-build}") || {
-    echo "docs: Sphinx is not installed (on Debian: apt-get install python3-sphinx); SPHINXBUILD names another" >&2
+settings=$root/Tools/tracemalloc/docs
+docs=$BUILD_DIR/docs
+log=$docs/docs.log
+source=$docs/source
+UPSTREAM_DOC=$BUILD_DIR/src/Doc
+export UPSTREAM_DOC
+mkdir -p "$docs"
+
+fail() {
+    tail -n 30 "$log" >&2
+    echo "docs: $1; the whole output is in $log" >&2
     exit 1
 }
-work=$BUILD_DIR/docs/source
-rm -rf "$BUILD_DIR/docs"
-mkdir -p "$work"
-cp -R "$root/Doc/." "$work"
-cat >"$work/conf.py" <<EOF
-project = "tracemalloc of the fork"
-extensions = []
-master_doc = "index"
-nitpicky = False
 
+if [ -n "${SPHINXBUILD:-}" ]; then
+    sphinx=$(command -v "$SPHINXBUILD") || {
+        echo "docs: SPHINXBUILD=$SPHINXBUILD: no such command" >&2
+        exit 1
+    }
+else
+    sphinx=$docs/venv/bin/sphinx-build
+    if ! cmp -s "$settings/requirements.txt" "$docs/venv/requirements.txt"; then
+        echo "docs: installing Sphinx"
+        rm -rf "$docs/venv"
+        "$1" -m venv "$docs/venv" >"$log" 2>&1 || fail "cannot make a virtual environment"
+        "$docs/venv/bin/python" -m pip --disable-pip-version-check install -r "$settings/requirements.txt" -c "$UPSTREAM_DOC/constraints.txt" \
+            >>"$log" 2>&1 || fail "cannot install Sphinx (no network?); SPHINXBUILD can name another one"
+        cp "$settings/requirements.txt" "$docs/venv"
+    fi
+fi
 
-def setup(app):
-    for role in ("pep", "source", "gh"):
-        pass
-    app.add_object_type("audit-event", "audit")
-    app.add_directive("availability", Note)
-    app.add_directive("impl-detail", Note)
-
-
-from docutils.parsers.rst.directives.admonitions import Note
-EOF
+rm -rf "$source" "$docs/html"
+mkdir -p "$source"
+cp -R "$root/Doc/." "$source"
 {
-    printf '%s\n' "Documentation" "=============" "" ".. toctree::" ""
-    (cd "$work" && find . -name '*.rst' ! -name index.rst | sed 's|^\./|   |; s|\.rst$||' | sort)
-} >"$work/index.rst"
-"$sphinx" -q -b html "$work" "$BUILD_DIR/docs/html" >"$BUILD_DIR/docs/docs.log" 2>&1 || {
-    tail -n 30 "$BUILD_DIR/docs/docs.log" >&2
-    echo "docs: failed; the whole output is in $BUILD_DIR/docs/docs.log" >&2
-    exit 1
-}
-echo "$BUILD_DIR/docs/html/index.html"
+    printf '%s\n' "Python 3.13.5 with its own tracemalloc" "======================================" "" ".. toctree::" "   :maxdepth: 2" ""
+    (cd "$source" && find . -name '*.rst' ! -name index.rst | sed 's|^\./|   |; s|\.rst$||' | sort -r)
+} >"$source/index.rst"
+"$sphinx" -q -E -W --keep-going -b html -c "$settings" -d "$docs/doctrees" "$source" "$docs/html" >"$log" 2>&1 || fail "there are errors in the pages"
+echo "$docs/html/index.html"
