@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUILD_DIR") or ROOT / "build").absolute()
 
-_LINE = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
+_LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Counts:
 def last_line_counts(text: str) -> Counts | None:
     """Counts of the last line of that form in a text."""
     found = _LINE.findall(text)
-    return Counts(*map(int, found[-1])) if found else None
+    return Counts(*(int(n or 0) for n in found[-1])) if found else None
 
 
 def unittest_counts(text: str) -> Counts | None:

@@ -3,7 +3,7 @@
 
 usage: run.py [--variant V] PLAN
 
-    test            release: checks, rooms, our suites, upstream's related tests, cases, binary compatibility; then our suites, upstream's
+    test            release: checks, rooms, our suites, upstream's related tests, cases, documentation, binary compatibility; then our suites, upstream's
                     test_tracemalloc and the cases on debug and nogil.  With another variant: everything that needs an interpreter, on it.
     test-engine     our suites and the cases on the variant
     test-upstream   upstream's related tests on the variant, and its pure-Python tracemalloc on our engine
@@ -28,9 +28,13 @@ import upstream
 from counts import BUILD, ROOT, Counts, Report
 
 HERE = Path(__file__).resolve().parent
-OURS = ("test_tracemalloc_engine", "test_tracemalloc_pep454")
 # How much longer than a release build a variant takes over the same work.
 SLOWER = {"asan": 4, "tsan": 8, "debug": 3}
+
+
+def ours() -> list[str]:
+    """Our test files and packages: those of the overlay's Lib/test."""
+    return sorted({path.stem for path in (ROOT / "Lib/test").glob("test_*")})
 
 
 def related() -> list[str]:
@@ -67,7 +71,7 @@ class Runner:
 
     def engine(self, variant: str) -> None:
         self.need(variant)
-        for suite in OURS:
+        for suite in ours():
             result, log = upstream.own(variant, suite, [suite])
             self.report.add(f"{variant}: {suite}", result, log)
 
@@ -93,6 +97,12 @@ class Runner:
         status, text = counts.run_logged([str(counts.python(variant)), str(HERE / "pure.py"), str(upstream.pristine())], log, variant, timeout=900)
         result = counts.unittest_counts(text) or Counts(failed=1, failures=[f"pure.py: exit status {status}"])
         self.report.add(f"{variant}: upstream's tracemalloc.py on our engine", result, log)
+
+    def examples(self, variant: str) -> None:
+        self.need(variant)
+        log = counts.log_path(variant, "examples")
+        command = [sys.executable, str(ROOT / "Tools/tracemalloc/doctests.py"), "--python", str(counts.python(variant))]
+        self.report.add(f"{variant}: examples of the documentation", counts.reporting(command, log, variant), log)
 
     def symbols(self) -> None:
         """The dynamic symbols of the release build are a superset of stock's."""
@@ -134,6 +144,7 @@ class Runner:
         self.plan_test_engine()
         self.plan_test_upstream()
         if self.variant == "release":
+            self.examples("release")
             self.symbols()
             for variant in ("debug", "nogil"):
                 self.engine(variant)
