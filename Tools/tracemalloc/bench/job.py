@@ -1,0 +1,110 @@
+"""One workload in one process: timed untraced and traced, in turns.
+
+usage: job.py time WORKLOAD SCALE ROUNDS MODE,...    times as JSON
+       job.py count WORKLOAD SCALE TIMES MODE        run, for instruction counts
+       job.py modes                                  the modes there are, as JSON
+
+The interpreter under test runs this.  All modes are measured in one process,
+one after another in each round, because two processes of the same program
+differ by some per cent in speed from the layout of their memory alone.
+
+Modes: "base" untraced; a number: traced with that limit; "null": hooks that
+only pass on; "sampled": traced by samples.  The last two are not everywhere.
+"""
+import gc
+import json
+import sys
+import time
+
+import _tracemalloc
+from workloads import WORKLOADS
+
+SAMPLE_INTERVAL = 512 * 1024
+
+
+def _sampling():
+    """The tracemalloc module when its start() can sample, else None."""
+    import tracemalloc
+    try:
+        tracemalloc.start(1, sample_interval=SAMPLE_INTERVAL)
+    except TypeError:
+        return None
+    tracemalloc.stop()
+    return tracemalloc
+
+
+def switches(mode: str):
+    """(turn on, turn off) for a mode, or None when it is missing here."""
+    if mode == "base":
+        return (lambda: None), (lambda: None)
+    if mode == "null":
+        null_hook = getattr(_tracemalloc, "_null_hook", None)
+        if null_hook is None:
+            return None
+        return (lambda: null_hook(True)), (lambda: null_hook(False))
+    if mode == "sampled":
+        module = _sampling()
+        if module is None:
+            return None
+        return (lambda: module.start(1, sample_interval=SAMPLE_INTERVAL)), module.stop
+    return (lambda: _tracemalloc.start(int(mode))), _tracemalloc.stop
+
+
+def measure(function, amount: int, on, off) -> float:
+    """CPU seconds of one run; switching is not part of it."""
+    gc.collect()
+    on()
+    start = time.process_time_ns()
+    function(amount)
+    end = time.process_time_ns()
+    off()
+    return (end - start) * 1e-9
+
+
+def time_modes(name: str, scale: float, rounds: int, modes: list[str]) -> dict:
+    work = WORKLOADS[name]
+    amount = work.at(scale)
+    turns = {mode: switches(mode) for mode in modes}
+    missing = [mode for mode in modes if turns[mode] is None]
+    times: dict[str, list[float]] = {m: [] for m in modes if m not in missing}
+    work.run(amount)            # caches, specialised code, arenas
+    work.run(amount)
+    for number in range(rounds):
+        order = list(times)
+        # Not always the same neighbour before.
+        shift = number % len(order)
+        for mode in order[shift:] + order[:shift]:
+            times[mode].append(measure(work.run, amount, *turns[mode]))
+    return {"times": times, "missing": missing}
+
+
+def count(name: str, scale: float, times: int, mode: str) -> None:
+    work = WORKLOADS[name]
+    amount = work.at(scale)
+    turns = switches(mode)
+    if turns is None:
+        sys.exit(77)
+    # The hash seed and the collector must not decide what is executed.
+    gc.disable()
+    turns[0]()
+    for _ in range(times):
+        work.run(amount)
+    turns[1]()
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["time", name, scale, rounds, modes]:
+            result = time_modes(name, float(scale), int(rounds), modes.split(","))
+            json.dump(result, sys.stdout)
+        case ["count", name, scale, times, mode]:
+            count(name, float(scale), int(times), mode)
+        case ["modes"]:
+            modes = [m for m in ("null", "sampled") if switches(m) is not None]
+            json.dump(modes, sys.stdout)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

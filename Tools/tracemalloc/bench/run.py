@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Measure what tracing costs: `make bench`.
+
+Without options: traced against untraced CPU time of all workloads, ours and
+stock side by side, one table, its data as JSON beside it.  Other questions
+have an option each, and are asked only on request.  README.md explains what
+is measured and how to read it.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import instructions
+import memory
+import peers
+import scaling
+import speed
+import suite
+import table
+from workloads import WORKLOADS
+
+ROOT = speed.HERE.parents[2]
+DEFAULT_OUT = ROOT / "build" / "bench"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ours", default=str(ROOT / "build/release/python"))
+    parser.add_argument("--stock", default=str(ROOT / "build/stock/python"))
+    parser.add_argument("--no-stock", action="store_true",
+                        help="ours alone: much faster")
+    parser.add_argument("--quick", action="store_true",
+                        help="less work and fewer rounds: at most 3 minutes")
+    parser.add_argument("--only", metavar="PATTERN",
+                        help="workloads whose name or group matches (shell pattern)")
+    parser.add_argument("--limits", default="1,25,100",
+                        help="traceback limits of ours (%(default)s)")
+    parser.add_argument("--stock-limits", default="1,25")
+    parser.add_argument("--visits", type=int, help="processes for each workload")
+    parser.add_argument("--rounds", type=int, help="rounds in each process")
+    parser.add_argument("--scale", type=float, help="amount of work")
+    parser.add_argument("--compare", metavar="OLD.json",
+                        help="say what has changed since that result")
+    parser.add_argument("--json", type=Path, metavar="FILE",
+                        help=f"where the data goes ({DEFAULT_OUT}/KIND.json)")
+    parser.add_argument("--list", action="store_true", help="name the workloads")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--instructions", action="store_true",
+                      help="instruction counts instead of times (valgrind)")
+    kind.add_argument("--memory", action="store_true",
+                      help="memory of tracing, times of snapshots")
+    kind.add_argument("--scaling", metavar="PYTHON",
+                      help="two threads against one, of a free-threaded build")
+    kind.add_argument("--pyperformance", action="store_true",
+                      help="the standard suite (needs the package index)")
+    kind.add_argument("--peers", action="store_true",
+                      help="other memory profilers (needs the package index)")
+    parser.add_argument("--benchmarks", metavar="NAME,...",
+                        help="with --pyperformance: only these")
+    parser.add_argument("--work-folder", type=Path, default=DEFAULT_OUT,
+                        help="for environments and results (%(default)s)")
+    return parser.parse_args()
+
+
+def chosen(pattern: str | None) -> list:
+    works = list(WORKLOADS.values())
+    if pattern:
+        works = [w for w in works if fnmatch.fnmatch(w.name, pattern)
+                 or fnmatch.fnmatch(w.group, pattern)]
+    return works
+
+
+def effort_of(args: argparse.Namespace) -> speed.Effort:
+    effort = speed.QUICK if args.quick else speed.FULL
+    changes: dict[str, Any] = {}
+    if args.visits:
+        changes |= {"visits": args.visits,
+                    "stock_visits": min(args.visits, effort.stock_visits)}
+    if args.rounds:
+        changes |= {"rounds": args.rounds}
+    if args.scale:
+        changes |= {"scale": args.scale}
+    return effort._replace(**changes)
+
+
+def main_table(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    extra = speed.extra_modes(args.ours)
+    modes = [m for m in ("null",) if m in extra] + args.limits.split(",")
+    modes += [m for m in ("sampled",) if m in extra]
+    missing = [f"this build of ours has no mode \"{m}\": column left out"
+               for m in ("null", "sampled") if m not in extra]
+    sides = [speed.Side("ours", args.ours, modes)]
+    if not args.no_stock:
+        sides.append(speed.Side("stock", args.stock, args.stock_limits.split(",")))
+    works, effort = chosen(args.only), effort_of(args)
+    collector = speed.measure(sides, works, effort)
+    data = speed.result(sides, works, effort, collector)
+    text = table.speed_table(data, missing)
+    if args.compare:
+        with open(args.compare, encoding="utf-8") as f:
+            text += "\n\n" + table.compare_table(json.load(f), data)
+    return data, text
+
+
+def counts(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    if not instructions.available():
+        raise RuntimeError("valgrind is not installed")
+    names = [w.name for w in chosen(args.only)] if args.only else \
+        list(instructions.NAMES)
+    data = instructions.measure(None if args.no_stock else args.stock,
+                                args.ours, names,
+                                args.scale or instructions.SCALE)
+    return data, instructions.text(data)
+
+
+def ask(args: argparse.Namespace) -> tuple[str, dict[str, Any], str]:
+    """(kind, data, text) of what was asked for."""
+    if args.instructions:
+        return "instructions", *counts(args)
+    if args.memory:
+        sides = {"ours": args.ours}
+        if not args.no_stock:
+            sides["stock"] = args.stock
+        blocks = round(memory.BLOCKS * (args.scale or 1))
+        data = memory.measure(sides, blocks)
+        return "memory", data, memory.text(data)
+    if args.scaling:
+        data = scaling.measure(args.scaling, rounds=1 if args.quick else 3)
+        return "scaling", data, scaling.text(data)
+    if args.pyperformance:
+        modes = ["untraced", "limit 25"]
+        modes += ["sampled"] * ("sampled" in speed.extra_modes(args.ours))
+        data = suite.measure(args.ours, args.work_folder / "pyperformance",
+                             args.benchmarks, args.quick, modes)
+        return "pyperformance", data, suite.text(data)
+    if args.peers:
+        names = [w.name for w in chosen(args.only)]
+        data = peers.measure(args.ours, args.work_folder / "peers", names,
+                             args.scale or 0.4)
+        return "peers", data, peers.text(data)
+    return "speed", *main_table(args)
+
+
+def write(path: Path, data: dict[str, Any]) -> None:
+    """To a temporary name first: an old result survives a full disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False,
+                                     encoding="utf-8") as f:
+        json.dump(data, f, indent=1)
+    os.replace(f.name, path)
+
+
+def main() -> int:
+    args = parse()
+    if args.list:
+        print("\n".join(f"{w.group:6} {w.name:18} {w.run.__doc__}"
+                        for w in chosen(args.only)))
+        return 0
+    if not chosen(args.only):
+        print("bench: no workload matches", file=sys.stderr)
+        return 2
+    needed = [args.scaling or args.ours]
+    if not (args.no_stock or args.scaling or args.pyperformance or args.peers):
+        needed.append(args.stock)
+    for python in needed:
+        if not os.access(python, os.X_OK):
+            print(f"bench: no interpreter at {python}", file=sys.stderr)
+            return 2
+    try:
+        kind, data, text = ask(args)
+    except RuntimeError as exc:
+        print(f"bench: {exc}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nbench: stopped", file=sys.stderr)
+        return 130
+    print(text)
+    path = args.json or args.work_folder / f"{kind}.json"
+    write(path, data)
+    print(f"data: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
