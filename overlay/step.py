@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -59,6 +60,8 @@ def run(command: list[str], log: Path, title: str, pattern: str, total: int, str
 
     with open(log, "wb") as out:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        # what stops us stops the command
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         ticker = threading.Thread(target=clock, daemon=True)
         ticker.start()
         try:
@@ -73,6 +76,7 @@ def run(command: list[str], log: Path, title: str, pattern: str, total: int, str
             child.wait()
             status = 130
         finally:
+            signal.signal(signal.SIGTERM, before)
             finished.set()
             ticker.join()
     if status == 0:
