@@ -8,6 +8,9 @@ the very same heap, so all that could differ is fixed here or by run.py: hash
 seed, environment, working folder, module search path (one standard library
 for both, never the module tracemalloc), order of thread switches, free lists.
 
+The tracer of 3.13 keeps the names of traced files alive, ours has copies.  A
+program that makes up file names therefore keeps them itself.
+
 A program is a file with main(h) and, where it needs imports or data made
 before tracing starts, setup().  main() calls the Harness it is given.
 

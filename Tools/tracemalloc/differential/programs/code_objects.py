@@ -1,5 +1,7 @@
 """exec and compile: code objects that are born, run and die, address reuse."""
 
+NAMES = [f"made{n}.py" for n in range(1001)]
+
 
 def source(n, lines):
     body = "".join(f"    x{i} = [bytearray({n + i})]\n" for i in range(lines))
@@ -7,7 +9,7 @@ def source(n, lines):
 
 
 def run(n, lines, kept):
-    code = compile(source(n, lines), f"made{n}.py", "exec")
+    code = compile(source(n, lines), NAMES[n], "exec")
     exec(code, {"kept": kept})
 
 
@@ -27,7 +29,7 @@ def main(h):
     kept += [evaluated(n) for n in range(40)]
     h.check("evaluated")
     h.traceback("evaluated", kept[-1])
-    codes = [compile(source(n, 3), "kept%d.py" % n, "exec") for n in range(20)]
+    codes = [compile(source(n, 3), NAMES[n], "exec") for n in range(20)]
     h.check("kept code")
     for code in codes:
         exec(code, {"kept": kept})

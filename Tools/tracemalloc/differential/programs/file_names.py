@@ -3,6 +3,8 @@ import ast
 
 NAMES = ["", "plain.py", "caf\u00e9.py", "\u20acuro.py", "\U0001f600.py",
          "lone\udc80.py", "x" * 5000, "<string>", "a\x00b.py", "plain.py"]
+# compile() takes no null characters; replace() does.
+SOUND = {name: name.replace("\x00", "0") for name in NAMES}
 SOURCE = "keep.append(bytearray(500))\ndef f():\n    keep.append([1] * 9)\nf()\n"
 
 
@@ -18,7 +20,7 @@ def main(h):
         except ValueError:
             continue
         run(code, keep)
-        inner = compile(SOURCE, name.replace("\x00", "0"), "exec")
+        inner = compile(SOURCE, SOUND[name], "exec")
         run(inner, keep)
         h.traceback(f"{ascii(name)[:30]}", keep[-1])
     h.check("names")

@@ -14,6 +14,7 @@ def setup():
 
 
 def main(h):
+    names = []
     import bag
     h.check("package")
     from bag import lazy
@@ -21,14 +22,15 @@ def main(h):
     h.check("submodule")
     try:
         import broken  # noqa: F401
-    except ZeroDivisionError:
-        pass
+    except ZeroDivisionError as exc:
+        names.append(exc.__traceback__.tb_next.tb_frame.f_code.co_filename)
     h.check("failed")
     importlib.reload(bag)
     h.check("reloaded")
     h.reset_peak()
     import colorsys
     import string
+    names += [m.__spec__.loader.path for m in (bag, lazy, colorsys, string)]
     h.check("standard library")
     del sys.modules["bag"], sys.modules["bag.lazy"], sys.modules["colorsys"]
     del bag, lazy, colorsys
