@@ -8,8 +8,9 @@ fields.  No opcode leads to a call of anything a file names.
 It also never believes a length: what the file cannot hold is refused before
 room is made for it.  Everything wrong with a file is a Damaged error.
 
-Dumped snapshots consist of millions of tuples of two shapes; _TRACES and
-_FRAME recognise them at once, all other opcodes go through the table.
+Dumped snapshots consist of millions of tuples of two shapes; _TRACES finds
+whole rows of the one and _FRAME the other, all other opcodes go through the
+table.
 """
 
 import datetime
@@ -47,6 +48,7 @@ _GET = rb"(?:h.|j....)"
 # ( domain size frames total t, with frames that were seen before
 _TRACE = re.compile(rb"\((%b)(%b)(%b)(%b)t\x94" % (_SMALL, _SMALL, _GET,
                                                    _SMALL), re.DOTALL)
+_TRACES = re.compile(rb"(?:%b)++" % _TRACE.pattern, re.DOTALL)
 # name line, with a name that was seen before
 _FRAME = re.compile(rb"(%b)(%b)\x86\x94" % (_GET, _SMALL), re.DOTALL)
 
@@ -64,6 +66,14 @@ def _check_key(key, depth: int = 3) -> None:
         raise Damaged("odd key in a dictionary or set")
 
 
+class _Numbers(dict):
+    """The numbers that fields stand for, as far as they were asked for."""
+
+    def __missing__(self, field):
+        number = self[field] = _number(field)
+        return number
+
+
 class Reader:
     """One pass over *data*; afterwards *position* is behind the object."""
 
@@ -73,6 +83,7 @@ class Reader:
         self._stack = []
         self._marks = []        # the stacks that marks have put aside
         self._memo = []
+        self._numbers = _Numbers()
 
     def read(self):
         """Return the object that the data describes."""
@@ -120,23 +131,21 @@ class Reader:
     # -- handlers of opcodes ------------------------------------------------
 
     def _mark(self):
-        at = self.position - 1
-        match, data = _TRACE.match, self._data
-        memo, push = self._memo, self._stack.append
-        found = match(data, at)
+        start = self.position - 1
+        found = _TRACES.match(self._data, start)
         if found is None:
             self._marks.append(self._stack)
             self._stack = []
             return
-        while found is not None:
-            domain, size, frames, total = found.groups()
-            trace = (_number(domain), _number(size), memo[_number(frames)],
-                     _number(total))
-            push(trace)
-            memo.append(trace)
-            at = found.end()
-            found = match(data, at)
-        self.position = at
+        number = self._numbers.__getitem__
+        domain, size, frames, total = zip(*_TRACE.findall(
+            self._data, start, found.end()))
+        frames = map(self._memo.__getitem__, map(number, frames))
+        traces = list(zip(map(number, domain), map(number, size), frames,
+                          map(number, total)))
+        self._stack += traces
+        self._memo += traces
+        self.position = found.end()
 
     def _get(self, width):
         found = _FRAME.match(self._data, self.position - 1)

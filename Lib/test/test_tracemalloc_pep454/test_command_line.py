@@ -1,6 +1,8 @@
 """python -m tracemalloc: options, output, exit status."""
 
+import contextlib
 import errno
+import io
 import os
 import pty
 import re
@@ -13,6 +15,7 @@ import unittest
 from test.support import os_helper
 from test.test_tracemalloc_pep454 import util
 from tracemalloc import Snapshot
+from tracemalloc.__main__ import main
 
 
 class CommandLineTests(unittest.TestCase):
@@ -26,12 +29,20 @@ class CommandLineTests(unittest.TestCase):
         new.dump("dumped")
 
     def run_it(self, *arguments, **environment):
-        environ = {name: value for name, value in os.environ.items()
-                   if name not in ("NO_COLOR", "PYTHON_COLORS")}
-        return subprocess.run(
-            [sys.executable, "-m", "tracemalloc", *arguments],
-            capture_output=True, text=True, timeout=60,
-            env={**environ, **environment})
+        """Run the command in this process; as subprocess.run() returns."""
+        out, err = io.StringIO(), io.StringIO()
+        with (contextlib.redirect_stdout(out),
+              contextlib.redirect_stderr(err),
+              os_helper.EnvironmentVarGuard() as environ):
+            for name in ("NO_COLOR", "PYTHON_COLORS"):
+                environ.unset(name)
+            environ.update(environment)
+            try:
+                status = main(list(arguments))
+            except SystemExit as end:
+                status = end.code or 0
+        return subprocess.CompletedProcess(arguments, status, out.getvalue(),
+                                           err.getvalue())
 
     def output(self, *arguments, **environment):
         done = self.run_it(*arguments, **environment)
@@ -62,6 +73,18 @@ class CommandLineTests(unittest.TestCase):
             "apples: 12\n"
             "room: 4096 B\n"
             "\n"))
+
+    def test_as_a_program(self):
+        for arguments, status, out, err in (
+                (("old",), 0, self.output("old"), ""),
+                (("-n1", "old"), 0, self.output("-n1", "old"), ""),
+                (("nowhere",), 1, "", self.complaint(1, "nowhere")),
+                ((), 2, "", self.complaint(2))):
+            done = subprocess.run(
+                [sys.executable, "-m", "tracemalloc", *arguments],
+                capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (status, out, err))
 
     def test_name_of_the_command(self):
         self.assertEqual(self.output("show", "old"), self.output("old"))
