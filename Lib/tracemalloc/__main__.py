@@ -42,11 +42,15 @@ def _command(arguments: list[str]):
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return the exit status."""
     from tracemalloc._show import Failure
-    if arguments is None:
-        arguments = sys.argv[1:]
-    name, module, arguments = _command(arguments)
-    options = _parser(name, module).parse_args(arguments)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")
+    elif hasattr(sys.stdout, "reconfigure"):
+        # File names are not always text that the terminal can show.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        name, module, arguments = _command(sys.argv[1:] if arguments is None
+                                           else arguments)
+        options = _parser(name, module).parse_args(arguments)
         status = module.run(options) or 0
         sys.stdout.flush()
         return status
@@ -55,11 +59,14 @@ def main(arguments: list[str] | None = None) -> int:
         return failure.status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has gone.  Nothing may be written any more,
-        # not even by the interpreter when it exits.
+    except OSError as error:
+        # Nothing can be written any more, and the interpreter must not try
+        # when it exits.  A reader that has gone needs no message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        if isinstance(error, BrokenPipeError):
+            return 141
+        print(f"tracemalloc: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -35,11 +35,19 @@ def format_time(timestamp) -> str:
     return f"{timestamp:%Y-%m-%d %H:%M:%S}"
 
 
+def printable(text: str) -> str:
+    """Write what could upset a terminal as an escape sequence of Python."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else
+                   c.encode("unicode_escape").decode() for c in text)
+
+
 def format_filename(name: str | None, parts: int) -> str:
     """Write the last parts of a file name."""
     if not name or name == "<unknown>":
         return "???"
-    pieces = name.split(os.sep)
+    pieces = printable(name).split(os.sep)
     if len(pieces) > parts:
         pieces = ["...", *pieces[len(pieces) - parts:]]
     return os.sep.join(pieces)
@@ -59,7 +67,7 @@ def format_traceback(frames, parts: int) -> list[str]:
                      f" line {line or '?'}")
         source = linecache.getline(name, line).strip() if name and line else ""
         if source:
-            lines.append("    " + source)
+            lines.append("    " + printable(source))
     return lines
 
 
@@ -254,7 +262,7 @@ class _Page:
                 more = format_metric(metric.value - before.value,
                                      metric.format, True)
                 text += f" ({self._strong(more)})"
-            yield f"{name}: {text}"
+            yield f"{printable(name)}: {text}"
 
 
 def _total(entries):

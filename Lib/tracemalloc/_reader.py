@@ -241,7 +241,7 @@ class Reader:
 
     def _name(self, module, name):
         if (module, name) not in NAMES:
-            raise Damaged(f"it names {module}.{name}")
+            raise Damaged(f"it names {module[:50]!a}, {name[:50]!a}")
         self._stack.append(NAMES[module, name])
 
     def _global(self):

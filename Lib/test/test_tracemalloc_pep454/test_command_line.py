@@ -300,6 +300,31 @@ class CommandLineTests(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"different processes: 10, 99")
 
+    def test_names_that_would_upset_a_terminal(self):
+        Snapshot(util.BEFORE, 10, {
+            1: (5, (("a\x1b[2Jb.py", 3),)), 2: (6, (("\udc80\n.py", 4),))},
+            metrics={"\x1b[0m": tracemalloc.Metric("\x1b[0m", 1, "int")}
+            ).write("s")
+        for options in ((), ("-f",), ("-t",), ("-b1",), ("-c",)):
+            text = self.output(*options, "s")
+            self.assertNotIn("\x1b", text)
+            self.assertNotIn("\udc80", text)
+            self.assertIn("a\\x1b[2Jb.py", text)
+
+    def test_output_that_cannot_be_written(self):
+        snapshot = Snapshot(util.BEFORE, 10, {1: (5, (("\xe9.py", 3),))})
+        snapshot.write("s")
+        for target, status in (("/dev/full", 1), (os.devnull, 0)):
+            if not os.path.exists(target):
+                continue
+            with open(target, "w") as file:
+                done = subprocess.run(
+                    [sys.executable, "-m", "tracemalloc", "s"], stdout=file,
+                    stderr=subprocess.PIPE, text=True, timeout=60,
+                    env={**os.environ, "PYTHONIOENCODING": "ascii"})
+            self.assertEqual(done.returncode, status)
+            self.assertEqual(done.stderr.count("\n"), status)
+
     def test_lost(self):
         old, _ = util.two_snapshots()
         old.lost = 5
