@@ -55,8 +55,11 @@ pool_drop_slots(poolp pool)
 {
     if (pool->trace_slots != NULL) {
         bool world = tm_lock_world();
-        tm_slots_detach(pool->trace_slots);
-        pool->trace_slots = NULL;
+        /* Again: another interpreter may have stopped tracing meanwhile. */
+        if (pool->trace_slots != NULL) {
+            tm_slots_detach(pool->trace_slots);
+            pool->trace_slots = NULL;
+        }
         tm_unlock_world(world);
     }
 }
@@ -109,6 +112,9 @@ record_small_slow(PyThreadState *tstate, poolp pool, void *block, size_t size)
         else {
             tm_stats_lose();
         }
+    }
+    else {
+        tm_hook_seen();
     }
     tm_unlock_world(world);
 }

@@ -30,6 +30,15 @@ pass_through(unsigned domain)
     return tm_nested || (tm_hot.gate & TM_GATE_OFF);
 }
 
+void
+tm_hook_seen(void)
+{
+    /* The same functions serve both domains. */
+    if (probing) {
+        probed |= 1u << MEM | 1u << OBJ;
+    }
+}
+
 /* --- MEM and OBJ over an allocator that is not pymalloc --- */
 
 static void *

@@ -15,6 +15,9 @@ void tm_hook_link(void);
 /* Unlink those that are still outermost.  The others stay, as pass-through. */
 void tm_hook_unlink(void);
 
+/* A fused hook runs while tracing is off: maybe it is being looked for. */
+void tm_hook_seen(void);
+
 /* Provided beside pymalloc.  Is this plain pymalloc?  Then its fused form is
    written over it. */
 bool _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator);

@@ -171,12 +171,19 @@ catch_up(tm_thread *th, _PyInterpreterFrame *frame)
     while (!(frame->captured && th->top_frame == frame)) {
         _PyInterpreterFrame *newer[NEWER];
         size_t n = 0;
-        bool anchored = false;
+        bool anchored = false, unknown = false;
         _PyInterpreterFrame *f = frame;
         for (; f != NULL; f = _PyFrame_GetFirstComplete(f->previous)) {
-            if (f->captured && tm_stack_cut(th, f)) {
-                anchored = true;
-                break;
+            if (f->captured) {
+                if (!unknown && tm_stack_cut(th, f)) {
+                    anchored = true;
+                    break;
+                }
+                /* A flag of earlier days (spoilt or switched stack), and the
+                   shadow stack is empty now.  Flags must not outlive it: the
+                   next stretch may only stop at frames pushed in this one. */
+                unknown = true;
+                f->captured = 0;
             }
             /* A ring: what falls out is met again in the next stretch. */
             newer[n++ % NEWER] = f;
