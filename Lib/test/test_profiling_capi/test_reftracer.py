@@ -1,0 +1,704 @@
+"""Reference tracers: every object that is made and destroyed, one tracer after another, beside memory tracing."""
+
+import asyncio
+import gc
+import sys
+import types
+import unittest
+
+from test.support import import_helper
+
+from . import _build
+from .util import BusyThreads, CapiTestCase, GIL_DISABLED, wait_while
+
+ext = None
+
+
+def setUpModule() -> None:
+    global ext
+    ext = _build.load("reftracer_ext")
+
+
+class TracerTestCase(unittest.TestCase):
+    def setUp(self) -> None:
+        self.addCleanup(ext.remove_tracer)
+        ext.tag_removals()
+
+
+class BalanceTests(TracerTestCase):
+    """As many objects are destroyed as are created, whatever becomes of them."""
+
+    def assert_balanced(self, kind: type, function, least: int = 200, rounds: int = 3) -> None:
+        """Call a function a few times, so that its code is specialised; then count the objects of a type."""
+        for _ in range(rounds):
+            function()
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        ext.counter_on(kind)
+        try:
+            function()
+        finally:
+            made, gone, removed = ext.counter_off()
+        self.assertGreaterEqual(made, least)
+        self.assertEqual(made, gone, kind)
+        self.assertEqual(removed, 1)
+
+    def test_free_lists(self) -> None:
+        def loop(expression):
+            def function():
+                for i in range(300):
+                    expression(i)
+            return function
+        async def agen():
+            yield 1
+        for kind, expression in (
+            (list, lambda i: [i]), (tuple, lambda i: (i, i)), (dict, lambda i: {i: i}), (float, lambda i: i * 1.5),
+            (slice, lambda i: slice(i, i)), (set, lambda i: {i}), (frozenset, lambda i: frozenset([i])),
+            (complex, lambda i: i * 1j), (bytes, lambda i: bytes(i + 2)), (bytearray, lambda i: bytearray(i)),
+            (str, lambda i: f"number {i}"), (int, lambda i: i + 2 ** 40), (range, lambda i: range(i)),
+            (object, lambda i: object()), (memoryview, lambda i: memoryview(b"abc")),
+            (type(agen()), lambda i: agen()), (type((x for x in ())), lambda i: (x for x in (i,))),
+            (type(lambda: 0), lambda i: (lambda: i)), (type([].append), lambda i: [].append),
+            (enumerate, lambda i: enumerate("ab")), (zip, lambda i: list(zip("ab", "cd"))),
+        ):
+            with self.subTest(kind=kind):
+                self.assert_balanced(kind, loop(expression))
+
+    def test_coroutines_and_frames(self) -> None:
+        async def inner(i):
+            return i
+
+        async def outer():
+            for i in range(300):
+                await inner(i)
+
+        def drive():
+            loop = asyncio.new_event_loop()
+            loop.run_until_complete(outer())
+            loop.close()
+        self.assert_balanced(types.CoroutineType, drive)
+
+        def frames():
+            for _ in range(300):
+                sys._getframe()
+        self.assert_balanced(types.FrameType, frames, least=1)
+
+    def test_arithmetic_in_the_interpreter_loop(self) -> None:
+        def integers():
+            x = 2 ** 40
+            for i in range(300):
+                y = x + i
+                y = y * 3 - x
+        def floats():
+            x = 1.25
+            for i in range(300):
+                y = x * 2.0 - x + i
+                y = -y / x
+        def strings():
+            for i in range(300):
+                s = "a" + str(i) + "b"
+                s += "c"
+        def compare():
+            for i in range(300):
+                (i * 1.5) < (i * 2.5), str(i) == str(i + 1), (i + 2 ** 40) > (i + 2 ** 41)
+        def subscripts():
+            t = list(range(300))
+            for i in range(300):
+                t[i * 1 + 0], (i, i)[1], {i: i}[i]
+        for kind, function in ((int, integers), (float, floats), (str, strings), (float, compare), (int, compare),
+                               (str, compare), (tuple, subscripts), (dict, subscripts)):
+            with self.subTest(kind=kind, function=function.__name__):
+                self.assert_balanced(kind, function)
+
+    def test_objects_that_move(self) -> None:
+        def strings():
+            for i in range(100):
+                s = "x" * 10
+                for k in range(6):
+                    s += "yz" * 40
+        def bytes_():
+            for i in range(300):
+                b"".join([b"%d" % i for _ in range(40)])
+                bytes(x % 256 for x in range(i + 40))
+        def tuples():
+            for i in range(300):
+                tuple(x for x in range(i))
+        def lists():
+            for i in range(300):
+                [x for x in range(i)]
+        for kind, function in ((str, strings), (bytes, bytes_), (tuple, tuples), (list, lists)):
+            with self.subTest(kind=kind):
+                self.assert_balanced(kind, function)
+
+    def test_resize_from_c(self) -> None:
+        self.assert_balanced(ext.Growing,
+                             lambda: [ext.resize_object(ext.Growing, (10, 5000, 3, 70000, 1)) for _ in range(50)])
+
+    def test_failed_resize_from_c(self) -> None:
+        def function():
+            for _ in range(50):
+                with self.assertRaises(MemoryError):
+                    ext.resize_object(ext.Growing, (10, 2 ** 62))
+        self.assert_balanced(ext.Growing, function)
+
+    def test_deferred_deallocation(self) -> None:
+        def nest(make):
+            def function():
+                x = None
+                for _ in range(5000):
+                    x = make(x)
+            return function
+        class Instance:
+            def __init__(self, other):
+                self.other = other
+        class Slotted:
+            __slots__ = ("other",)
+            def __init__(self, other):
+                self.other = other
+        for kind, make in ((list, lambda x: [x]), (tuple, lambda x: (x,)), (dict, lambda x: {"x": x}),
+                           (Instance, Instance), (Slotted, Slotted)):
+            with self.subTest(kind=kind):
+                self.assert_balanced(kind, nest(make), least=5000, rounds=1)
+
+    def test_garbage_collection(self) -> None:
+        class Node:
+            pass
+        def cycles():
+            for _ in range(300):
+                a = Node(); b = Node(); a.other, b.other = b, a
+                a.items = [a, {"b": b}, (a, b)]
+            gc.collect()
+        for kind in (Node, list, dict, tuple):
+            with self.subTest(kind=kind):
+                self.assert_balanced(kind, cycles)
+
+    def test_finalizers_that_revive(self) -> None:
+        kept = []
+        class Phoenix:
+            def __del__(self):
+                kept.append(self)
+        def function():
+            for _ in range(200):
+                Phoenix()
+            kept.clear()        # __del__ is called once only
+        self.assert_balanced(Phoenix, function, least=400)
+
+    def test_watchers_that_revive(self) -> None:
+        def functions():
+            for _ in range(100):
+                f = lambda: 0
+        def codes():
+            for i in range(100):
+                compile("pass", f"revived {i}", "exec")
+        for name, kind, function in (("function", type(codes), functions), ("code", type(codes.__code__), codes)):
+            with self.subTest(kind=name):
+                self.assert_balanced(kind, lambda: self.assertGreaterEqual(ext.revive_during(name, function), 100))
+        def dictionaries():
+            for _ in range(100):
+                box = [{"watched": 1}]
+                self.assertEqual(ext.revive_during("dict", box.clear, box[0]), 1)
+        self.assert_balanced(dict, dictionaries)
+
+    def test_types_and_modules(self) -> None:
+        def make_types():
+            for i in range(50):
+                type(f"T{i}", (), {})
+            gc.collect()
+        self.assert_balanced(type, make_types, least=50)
+        def modules():
+            for i in range(50):
+                types.ModuleType(f"m{i}")
+        self.assert_balanced(types.ModuleType, modules, least=50)
+
+    def test_exceptions(self) -> None:
+        def function():
+            for i in range(200):
+                try:
+                    raise KeyError(i)
+                except KeyError as e:
+                    e.add_note("x")
+                try:
+                    [].missing
+                except AttributeError:
+                    pass
+        self.assert_balanced(KeyError, function)
+        self.assert_balanced(AttributeError, function)
+        def memory_errors():
+            for i in range(50):
+                try:
+                    bytearray(2 ** 62)
+                except MemoryError:
+                    pass
+        self.assert_balanced(MemoryError, memory_errors, least=50)
+
+
+class LedgerTests(CapiTestCase):
+    """Nothing is made where an object lives, nothing dies twice: in programs that do a bit of everything."""
+
+    extensions = ("reftracer_ext",)
+
+    PROGRAM = """
+        import reftracer_ext as ext, sys
+        import argparse, ast, asyncio, collections, contextlib, copy, dataclasses, datetime, decimal, enum, fractions, functools, gc, io
+        import itertools, json, pickle, random, re, string, threading, types, typing, weakref
+        ext.ledger_on()
+        class Celsius(enum.Enum):
+            COLD = 1; WARM = 2
+        @dataclasses.dataclass
+        class Point:
+            x: int; y: float = 1.5
+        def words(n):
+            for i in range(n):
+                yield f"word{i}" * (i % 5)
+        def work():
+            text = " ".join(words(200))
+            data = {w: [len(w), w.upper()] for w in re.findall("[a-z]+[0-9]+", text)}
+            json.loads(json.dumps(data)); pickle.loads(pickle.dumps(data)); copy.deepcopy(data)
+            [decimal.Decimal(i) / 7 for i in range(1, 50)]; [fractions.Fraction(i, 7) + 1 for i in range(50)]
+            [datetime.datetime(2020, 1, 1) + datetime.timedelta(i) for i in range(50)]
+            tree = ast.parse("\\n".join(f"x{i} = [a + {i} for a in b]" for i in range(50)))
+            exec(compile(tree, "x", "exec"), {"b": [1, 2]})
+            points = [Point(i) for i in range(50)]
+            weak = weakref.WeakValueDictionary((i, p) for i, p in enumerate(points))
+            del points
+            counter = collections.Counter(text); collections.OrderedDict(counter); collections.deque(text, 10)
+            functools.lru_cache(10)(lambda x: [x])(3); list(itertools.permutations("abcd")); list(itertools.tee("abc", 3))
+            s = io.StringIO(text); s.readlines(); io.BytesIO(text.encode()).read()
+            async def add(a, b):
+                await asyncio.sleep(0)
+                return a + b
+            async def agen():
+                for i in range(5):
+                    yield i
+            async def main():
+                await asyncio.gather(*(add(i, i) for i in range(20)))
+                [x async for x in agen()]
+            asyncio.run(main())
+            class Meta(type): pass
+            class Made(metaclass=Meta):
+                __slots__ = "a", "__weakref__"
+            with contextlib.suppress(ZeroDivisionError):
+                1 / 0
+            typing.Optional[Made]; list[int] | None
+            sorted(text, key=str.lower); "%s %r" % (text, data); text.translate({97: None})
+        for _ in range(3):
+            work()
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        gc.collect()
+        book = ext.ledger_off()
+        assert book["made"] > 10000, book
+        assert book["twice_made"] == book["twice_gone"] == book["null_events"] == 0, book
+        print("done")
+    """
+
+    def test_program(self) -> None:
+        self.run_code(self.PROGRAM, wanted="done")
+
+    def test_program_with_memory_tracing(self) -> None:
+        self.run_code(self.PROGRAM, wanted="done", options=("-X", "tracemalloc=5"))
+
+    def test_program_with_other_allocators(self) -> None:
+        for name in ("malloc", "debug"):
+            with self.subTest(allocator=name):
+                if name == "malloc" and GIL_DISABLED:
+                    continue            # that build has no choice
+                self.run_code(self.PROGRAM, wanted="done", environment={"PYTHONMALLOC": name})
+
+    def test_until_the_end(self) -> None:
+        """A tracer stays through finalization, which destroys nearly everything."""
+        self.run_code("""
+            import reftracer_ext as ext, threading, json
+            ext.ledger_on()
+            class Late:
+                def __del__(self):
+                    print("late", flush=True)
+            keep = [Late()]
+            keep.append(keep)
+        """, wanted="late")
+
+    def test_daemon_threads_at_the_end(self) -> None:
+        self.run_code("""
+            import reftracer_ext as ext, threading
+            ext.ledger_on()
+            def run():
+                while True:
+                    [str(i) for i in range(100)]
+            for _ in range(3):
+                threading.Thread(target=run, daemon=True).start()
+            print("done", flush=True)
+        """, wanted="done")
+
+    def test_created_object_is_in_the_book(self) -> None:
+        self.run_code("""
+            import reftracer_ext as ext
+            ext.ledger_on()
+            things = [[], {}, set(), object(), 1.5 * len("abc"), str(12345), (len("a"),), type("T", (), {}), lambda: 0]
+            known = [ext.ledger_knows(x) for x in things]
+            ext.ledger_off()
+            assert all(known), known
+            print("done")
+        """, wanted="done")
+
+
+class RemovedTests(TracerTestCase):
+    """PyRefTracer_TRACKER_REMOVED, and what PyRefTracer_SetTracer() returns."""
+
+    def test_values_of_the_events(self) -> None:
+        self.assertEqual((ext.CREATE, ext.DESTROY, ext.TRACKER_REMOVED), (0, 1, 2))
+
+    def test_replaced(self) -> None:
+        ext.tag_on(0)
+        ext.tag_on(1)
+        self.assertEqual(ext.tag_current(), 1)
+        # told with no object, its own data, and while it was still the current one
+        self.assertEqual(ext.tag_removals(), [(0, True, 0, 0)])
+        ext.tag_off()
+        self.assertEqual(ext.tag_removals(), [(1, True, 1, 0)])
+
+    def test_first_and_none(self) -> None:
+        self.assertEqual(ext.tag_current(), -1)     # none, and no data
+        ext.tag_on(0)
+        self.assertEqual(ext.tag_removals(), [])
+        ext.tag_off()
+        self.assertEqual(ext.tag_removals(), [(0, True, 0, 0)])
+        ext.tag_off()
+        self.assertEqual(ext.tag_removals(), [])
+        self.assertEqual(ext.tag_current(), -1)
+
+    def test_no_data_without_a_tracer(self) -> None:
+        ext.remove_tracer()                         # passes a data pointer with NULL
+        self.assertEqual(ext.tag_current(), -1)
+
+    def test_by_itself(self) -> None:
+        ext.tag_on(0)
+        ext.tag_on(0)
+        self.assertEqual(ext.tag_removals(), [(0, True, 0, 0)])
+        self.assertEqual(ext.tag_current(), 0)
+
+    def test_nothing_is_heard_afterwards(self) -> None:
+        ext.tag_on(0, ext.MAKES_OBJECTS)
+        [[] for _ in range(10)]
+        ext.tag_off()
+        [[] for _ in range(10)]
+        made, gone, after = ext.tag_events(0)
+        self.assertGreaterEqual(made, 10)
+        self.assertEqual(after, 0)
+
+    def test_exception_keeps_the_tracer(self) -> None:
+        ext.tag_on(0, ext.RAISES)
+        with self.assertRaisesRegex(LookupError, "I stay"):
+            ext.tag_off()
+        self.assertEqual(ext.tag_current(), 0)
+        with self.assertRaisesRegex(LookupError, "I stay"):
+            ext.tag_on(1)
+        self.assertEqual(ext.tag_current(), 0)
+        before = ext.tag_events(0)[0]
+        [[] for _ in range(10)]
+        self.assertGreaterEqual(ext.tag_events(0)[0], before + 10)
+
+    def tearDown(self) -> None:
+        # a tracer that refuses to go is told to behave
+        if self._testMethodName == "test_exception_keeps_the_tracer":
+            try:
+                ext.tag_on(0)
+            except LookupError:
+                ext.tag_on(0)
+
+    def test_result_of_the_tracer_is_not_an_error(self) -> None:
+        ext.tag_on(0, ext.RETURNS_ERROR)
+        ext.tag_off()
+        self.assertEqual(ext.tag_current(), -1)
+
+    def test_pending_exception_survives(self) -> None:
+        ext.tag_on(0)
+        ext.tag_off_with_error()
+        self.assertEqual(ext.tag_current(), -1)
+
+    def test_cannot_set_another_while_it_is_removed(self) -> None:
+        ext.tag_on(0, ext.SETS_TRACER)
+        ext.tag_on(1)
+        self.assertEqual(ext.tag_current(), 1)
+        self.assertEqual(ext.tag_removals(), [(0, True, 0, -1)])
+
+    def test_replaces_itself_from_inside_a_call(self) -> None:
+        ext.tag_on(0, ext.QUIET, 50, 1)
+        [[] for _ in range(100)]
+        self.assertEqual(ext.tag_current(), 1)
+        ext.tag_off()
+        self.assertEqual(ext.tag_removals(), [(0, True, 0, 0), (1, True, 1, 0)])
+        self.assertEqual(ext.tag_events(0)[0], 50)
+        self.assertGreaterEqual(ext.tag_events(1)[0], 49)
+
+    def test_removes_itself_from_inside_a_call(self) -> None:
+        ext.tag_on(0, ext.QUIET, 50, -1)
+        [[] for _ in range(100)]
+        self.assertEqual(ext.tag_current(), -1)
+        made, gone, after = ext.tag_events(0)
+        self.assertEqual((made, after), (50, 0))
+
+    def test_removes_itself_at_every_kind_of_place(self) -> None:
+        """Wherever an object is made, a tracer can go: in imports, in C code that holds locks, while the world is stopped."""
+        for nth in range(1, 400, 3):
+            ext.tag_on(0, ext.QUIET, nth, -1)
+            sys._current_frames()
+            sys.intern(f"self-removal {nth}")
+            type(f"T{nth}", (), {"x": 1}).x
+            gc.get_objects()
+            ext.tag_off()
+        self.assertEqual(ext.tag_current(), -1)
+
+
+class TogetherTests(CapiTestCase):
+    """A user's tracer and memory tracing do not notice each other, in whatever order they come and go."""
+
+    extensions = ("reftracer_ext",)
+
+    def test_every_order(self) -> None:
+        self.run_code("""
+            import itertools, tracemalloc, reftracer_ext as ext
+            def live():
+                return [bytearray(100) for _ in range(50)]
+            ON, OFF, START, STOP = "tracer on", "tracer off", "tracing on", "tracing off"
+            for order in itertools.permutations((ON, OFF, START, STOP)):
+                if order.index(ON) > order.index(OFF) or order.index(START) > order.index(STOP):
+                    continue
+                tracer = tracing = False
+                for step in order:
+                    if step == ON: ext.counter_on(bytearray); tracer = True
+                    elif step == OFF: made, gone, removed = ext.counter_off(); tracer = False; assert removed == 1
+                    elif step == START: tracemalloc.start(3); tracing = True
+                    else: tracemalloc.stop(); tracing = False
+                    assert (ext.tag_current() == -3) == tracer, (order, step)
+                    assert tracemalloc.is_tracing() == tracing, (order, step)
+                    before = tracemalloc.get_traced_memory()[0]
+                    things = live()
+                    size = tracemalloc.get_traced_memory()[0] - before
+                    assert (size > 5000) == tracing, (order, step, size)
+                    assert (tracemalloc.get_object_traceback(things[7]) is not None) == tracing, (order, step)
+                    del things
+                assert made == gone and made % 50 == 0 and made, (order, made, gone)
+            print("done")
+        """, wanted="done")
+
+    def test_second_start_steals_nothing(self) -> None:
+        self.run_code("""
+            import tracemalloc, reftracer_ext as ext
+            ext.tag_on(2)
+            for _ in range(3):
+                tracemalloc.start(); tracemalloc.start(5); tracemalloc.clear_traces(); tracemalloc.stop(); tracemalloc.stop()
+            assert ext.tag_current() == 2 and ext.tag_removals() == []
+            ext.tag_off()
+            print("done")
+        """, wanted="done")
+
+    def test_objects_of_free_lists_are_traced_anew(self) -> None:
+        """The trace of a block that a free list hands out again belongs to the line that asks for it, tracer or not."""
+        self.run_code("""
+            import tracemalloc, reftracer_ext as ext
+            def first(): return [[] for _ in range(10)]
+            def second(): return [[] for _ in range(10)]
+            tracemalloc.start(5)
+            for tracer in False, True:
+                if tracer: ext.nothing_on()
+                first()
+                names = {tracemalloc.get_object_traceback(x)[-1].lineno for x in second()}
+                assert names == {second.__code__.co_firstlineno}, names
+            ext.remove_tracer()
+            print("done")
+        """, wanted="done")
+
+    def test_same_traces_with_and_without(self) -> None:
+        self.run_code("""
+            import sys, tracemalloc, reftracer_ext as ext
+            def work():
+                return [[i, str(i), {i: float(i)}] for i in range(500)]
+            def traces(tracer):
+                if tracer: ext.nothing_on()
+                tracemalloc.start(4)
+                keep = work()
+                snapshot = tracemalloc.take_snapshot()
+                tracemalloc.stop()
+                if tracer: ext.remove_tracer()
+                return sorted((t.size, str(t.traceback)) for t in snapshot.traces)
+            work(); traces(False)
+            a, b = traces(False), traces(True)
+            a, b = ([t for t in x if t[0] > 0] for x in (a, b))
+            common = sum(size for size, _ in a), sum(size for size, _ in b)
+            assert abs(common[0] - common[1]) < 2000, common
+            print("done")
+        """, wanted="done")
+
+
+class ThreadTests(TracerTestCase):
+    """Tracers and threads."""
+
+    @staticmethod
+    def work() -> None:
+        [[i, str(i), (i,)] for i in range(50)]
+
+    def test_objects_of_all_threads(self) -> None:
+        ext.counter_on(list)
+        with BusyThreads(self.work, 4):
+            pass
+        made, gone, removed = ext.counter_off()
+        self.assertGreaterEqual(made, 4 * 51)
+        self.assertLessEqual(abs(made - gone), 5)
+
+    def test_set_while_others_run(self) -> None:
+        with BusyThreads(self.work):
+            for i in range(300):
+                ext.tag_on(i % 2)
+            ext.tag_off()
+            removals = ext.tag_removals()
+        self.assertTrue(all(null for tag, null, current, result in removals), removals)
+        self.assertTrue(all(tag == current for tag, null, current, result in removals), removals)
+
+    def test_set_from_c_while_python_code_runs(self) -> None:
+        ext.tag_on(0)
+        ext.tag_on(1)
+        for _ in range(2):
+            ext.toggle_start(300)
+        def running():
+            self.work()
+            return ext.toggle_running()
+        wait_while(running)
+        ext.tag_off()
+
+    def test_set_in_many_threads(self) -> None:
+        def work():
+            ext.tag_on(0)
+            self.work()
+            ext.tag_off()
+        with BusyThreads(work):
+            wait_while(iter([True] * 20 + [False]).__next__)
+
+
+class InterpreterTests(CapiTestCase):
+    """Subinterpreters, processes and shortage of memory."""
+
+    extensions = ("reftracer_ext",)
+
+    def test_subinterpreters(self) -> None:
+        import_helper.import_module("_interpreters")
+        self.run_code("""
+            import _interpreters, reftracer_ext as ext
+            for config in "legacy", "isolated":
+                ext.ledger_on()
+                interp = _interpreters.create(config)
+                _interpreters.run_string(interp, "x = [[i] for i in range(1000)]; import json; json.dumps(x)")
+                _interpreters.destroy(interp)
+                book = ext.ledger_off()
+                assert book["made"] > 1000 and book["twice_made"] == book["null_events"] == 0, book
+            print("done")
+        """, wanted="done")
+
+    def test_subinterpreters_in_parallel(self) -> None:
+        """One tracer for the process, called in all interpreters, also in such that have a GIL of their own."""
+        import_helper.import_module("_interpreters")
+        self.run_code("""
+            import _interpreters, threading, reftracer_ext as ext
+            def run():
+                interp = _interpreters.create("isolated")
+                for _ in range(5):
+                    _interpreters.run_string(interp, "x = [[i] for i in range(2000)]; del x")
+                _interpreters.destroy(interp)
+            threads = [threading.Thread(target=run) for _ in range(3)]
+            for t in threads: t.start()
+            rounds = 0
+            while any(t.is_alive() for t in threads):
+                ext.tag_on(0); ext.tag_on(1); ext.tag_off(); ext.tag_removals()
+                rounds += 1
+            for t in threads: t.join()
+            assert rounds and ext.tag_current() == -1
+            print("done")
+        """, wanted="done")
+
+    def test_set_in_a_subinterpreter(self) -> None:
+        import_helper.import_module("_interpreters")
+        self.run_code("""
+            import _interpreters, reftracer_ext as ext
+            interp = _interpreters.create("isolated")
+            _interpreters.run_string(interp, "import reftracer_ext; reftracer_ext.tag_on(3)")
+            assert ext.tag_current() == 3
+            _interpreters.destroy(interp)
+            x = [[] for _ in range(100)]
+            assert ext.tag_events(3)[0] >= 100
+            ext.tag_off()
+            print("done")
+        """, wanted="done")
+
+    def test_fork(self) -> None:
+        self.run_code("""
+            import os, reftracer_ext as ext
+            if not hasattr(os, "fork"):
+                print("no fork"); os._exit(77)
+            ext.tag_on(1)
+            pid = os.fork()
+            if pid == 0:
+                before = ext.tag_events(1)[0]
+                x = [[] for _ in range(100)]
+                ok = ext.tag_current() == 1 and ext.tag_events(1)[0] >= before + 100
+                ext.tag_on(2); ext.tag_off()
+                os._exit(0 if ok and len(ext.tag_removals()) == 2 else 3)
+            _, status = os.waitpid(pid, 0)
+            assert status == 0, status
+            assert ext.tag_current() == 1
+            print("done")
+        """, wanted="done")
+
+    def test_fork_while_other_threads_set_tracers(self) -> None:
+        self.run_code("""
+            import os, sys, reftracer_ext as ext
+            if not hasattr(os, "fork"):
+                print("no fork"); os._exit(77)
+            for _ in range(20):
+                ext.toggle_start(200)
+                pid = os.fork()
+                if pid == 0:
+                    ext.tag_on(5); x = [[] for _ in range(10)]; ext.tag_off()
+                    os._exit(0 if ext.tag_current() == -1 else 3)
+                _, status = os.waitpid(pid, 0)
+                assert status == 0, status
+                while ext.toggle_running(): pass
+            print("done")
+        """, wanted="done", options=("-W", "ignore"))
+
+    def test_out_of_memory(self) -> None:
+        """A tracer and every allocation failing in turn: no crash, and the books are right."""
+        import_helper.import_module("_testcapi")
+        code = """
+            import _testcapi, gc, sys, reftracer_ext as ext
+            if sys.argv[1] == "traced":
+                import tracemalloc; tracemalloc.start(3)
+            class C:
+                pass
+            def work():
+                c = C(); c.x = [1.5 * len("ab"), {"k": (1, len("a"))}, "a" * len("abc") + "b"]
+                s = ""
+                for i in range(3): s += "longer and longer" * 10
+                t = tuple(i for i in range(30)); b = b"".join([b"xyz"] * 20)
+                return c, s, t, b
+            work(); gc.collect(); gc.disable()
+            for start in range(1, 250):
+                ext.ledger_on()
+                _testcapi.set_nomemory(start, start + 1)
+                try:
+                    work()
+                except MemoryError:
+                    pass
+                finally:
+                    _testcapi.remove_mem_hooks()
+                book = ext.ledger_off()
+                assert book["twice_made"] == book["twice_gone"] == 0, (start, book)
+            print("done")
+        """
+        for how in "plain", "traced":
+            with self.subTest(how):
+                self.run_code(code, how, wanted="done")
+
+
+if __name__ == "__main__":
+    unittest.main()
