@@ -37,13 +37,16 @@ stable_abi_file = str(UPSTREAM / "data/stable_abi.dat")
 
 # Where the files of this repository take the place of others, there is nothing to link to.
 _OURS = re.compile(r"^(Lib/tracemalloc/|Modules/_tracemalloc)")
-_OBJECT = re.compile(r"^( *)\.\. (?:(py|c|std):)?([a-z]+):: +(.+(?:\n\1 {4,}\S.*)*)", re.M)
+_OBJECT = re.compile(r"^( *(?:[*-] )*)\.\. (?:(py|c|std):)?([a-z]+):: +(.+(?:\n\1 {4,}\S.*)*)", re.M)
+_TERM = re.compile(r"^   (\S.*)$", re.M)
+# Names of C's own library, which upstream's settings list.
+_C_NAMES = set(re.findall(r"\('c:\w+', '([^']+)'\)", (UPSTREAM / "conf.py").read_text(encoding="utf-8")))
 _LABEL = re.compile(r"^ *\.\. _([\w-]+):", re.M)
 _KINDS = {
     "py": {"function", "class", "method", "classmethod", "staticmethod", "attribute", "data", "module", "exception", "decorator",
            "abstractmethod", "awaitablefunction", "coroutinefunction", "currentmodule"},
     "c": {"function", "macro", "type", "var", "member", "struct", "enum", "enumerator"},
-    "std": {"envvar", "option", "term", "opcode"},
+    "std": {"envvar", "option"},
 }
 
 
@@ -94,6 +97,9 @@ def _index(pages):
                 found.setdefault((place, full), (page, anchor))
                 for key in (name, full.partition(".")[2]):
                     short.setdefault((place, key), (page, anchor))
+    glossary = (UPSTREAM / "glossary.rst").read_text(encoding="utf-8").partition(".. glossary::")[2]
+    for term in _TERM.findall(glossary):
+        found["term", term.lower()] = "glossary.html", "term-" + term.replace(" ", "-")
     return short | found
 
 
@@ -102,8 +108,12 @@ def _resolve(app, env, node, contnode):
     if not hasattr(env, "upstream_index"):
         env.upstream_index = _index(Path(app.srcdir))
     domain, target = node.get("refdomain") or "std", node["reftarget"]
-    if node.get("reftype") in ("ref", "numref"):
+    if domain == "c" and target in _C_NAMES:
+        return contnode
+    if node.get("reftype") == "ref":
         domain, target = "label", target.lower()
+    if node.get("reftype") == "term":
+        domain, target = "term", target.lower()
     place = env.upstream_index.get((domain, target)) or env.upstream_index.get((domain, target.split(" ")[0]))
     if place is None:
         return None
