@@ -389,22 +389,12 @@ tm_mod_cancel_tasks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-/* --- draft 3: filters and metrics (pyfilters.c, pymetrics.c) --- */
+/* --- draft 3: filters (pyfilters.c) --- */
 
 PyDoc_STRVAR(set_filters_doc,
 "_set_filters($module, rules, /)\n--\n\n"
 "Replace the live filters by (include, pattern, lineno, traceback, domain)\n"
 "tuples: pattern None for the domain alone, lineno 0 and domain -1 for any.");
-
-PyDoc_STRVAR(get_arena_size_doc,
-"get_arena_size($module, /)\n--\n\n"
-"Bytes of the arenas that pymalloc has got since tracing started, or traces\n"
-"were cleared, and still holds.");
-
-PyDoc_STRVAR(get_unicode_interned_doc,
-"get_unicode_interned($module, /)\n--\n\n"
-"Bytes and length of the tables of interned strings, without the strings:\n"
-"(size, length).");
 
 /* --- for tests --- */
 
@@ -484,10 +474,6 @@ static PyMethodDef methods[] = {
     FAST(_freeze, freeze),
     FAST(_task_schedule, task_schedule),
     {"_set_filters", _PyTraceMalloc_SetFilters, METH_O, set_filters_doc},
-    {"get_arena_size", _PyTraceMalloc_ArenaSize, METH_NOARGS,
-     get_arena_size_doc},
-    {"get_unicode_interned", _PyTraceMalloc_UnicodeInterned, METH_NOARGS,
-     get_unicode_interned_doc},
     ONE(_task_cancel, task_cancel),
     NOARGS(_task_list, task_list),
     NOARGS(cancel_tasks, cancel_tasks),
@@ -500,7 +486,10 @@ static PyMethodDef methods[] = {
 static int
 module_exec(PyObject *module)
 {
-    if (_PyTraceMalloc_AddMetrics(module) < 0) {
+    if (_PyTraceMalloc_AddMetrics(module) < 0
+        || PyModule_AddStringConstant(module, "__version__",
+                                      _PyTraceMalloc_VERSION) < 0)
+    {
         return -1;
     }
     return _PyTraceMalloc_AddColumns(module);

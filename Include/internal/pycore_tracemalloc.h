@@ -14,6 +14,10 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
+/* Version of the engine: that of the package tracemalloc, and what the second
+   line of "python -VV" tells. */
+#define _PyTraceMalloc_VERSION "1.0"
+
 /* The place of the engine in _PyRuntime. */
 struct _tracemalloc_runtime_state {
     int initialized;

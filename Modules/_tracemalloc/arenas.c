@@ -156,3 +156,16 @@ tm_arenas_size(void)
     tm_unlock(TM_ARENAS);
     return bytes;
 }
+
+const char *
+tm_arenas_check(void)
+{
+    size_t bytes = 0;
+    tm_lock(TM_ARENAS);
+    const char *wrong = tm_table_check(&traced, &bytes);
+    if (wrong == NULL && bytes != traced_bytes) {
+        wrong = "bytes of traced arenas differ from the counter";
+    }
+    tm_unlock(TM_ARENAS);
+    return wrong;
+}

@@ -26,6 +26,7 @@ void tm_arenas_count(bool on);
 void tm_arenas_clear(void);
 /* Bytes of traced arenas.  Any thread. */
 size_t tm_arenas_size(void);
+const char *tm_arenas_check(void);
 
 /* What pymalloc knows of itself, for the interpreter of the calling thread.
    bytes: a size; others: numbers.  It holds that

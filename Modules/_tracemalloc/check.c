@@ -5,6 +5,7 @@
 #include "Python.h"
 #include "pycore_frame.h"
 
+#include "arenas.h"
 #include "context.h"
 #include "domains.h"
 #include "engine.h"
@@ -43,6 +44,9 @@ check_all(void)
     }
     if (wrong == NULL) {
         wrong = tm_stack_check(tm_context_end());
+    }
+    if (wrong == NULL) {
+        wrong = tm_arenas_check();
     }
     if (wrong == NULL && bytes != tm_hot.bytes) {
         wrong = "bytes of slots and big table differ from the counter";

@@ -1,5 +1,5 @@
 /* The parts of the Python door that have files of their own, for the module's
- * file.  Method functions; an attached thread state is needed.
+ * file.  An attached thread state is needed; NULL or -1: an exception is set.
  */
 #ifndef TM_PYDOOR_H
 #define TM_PYDOOR_H
@@ -18,14 +18,13 @@ struct tm_glob *_PyTraceMalloc_CompilePattern(PyObject *pattern,
 
 /* --- pyfilters.c --- */
 
-/* Replace the live filters by those of a sequence of rules. */
+/* Method _set_filters(): replace the live filters by those of a sequence of
+   rules. */
 PyObject *_PyTraceMalloc_SetFilters(PyObject *module, PyObject *rules);
 
 /* --- pymetrics.c --- */
 
-PyObject *_PyTraceMalloc_ArenaSize(PyObject *module, PyObject *none);
-PyObject *_PyTraceMalloc_UnicodeInterned(PyObject *module, PyObject *none);
-/* Add get_pymalloc_stats() where there is such a thing. */
+/* Add the functions that read metrics.  Once for each module. */
 int _PyTraceMalloc_AddMetrics(PyObject *module);
 
 #endif /* TM_PYDOOR_H */

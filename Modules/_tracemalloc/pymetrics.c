@@ -5,6 +5,7 @@
 
 #include "Python.h"
 #include "pycore_dict.h"          // _PyDict_SizeOf()
+#include "pycore_gc.h"            // _PyGC_GetFreezeCount()
 #include "pycore_hashtable.h"     // _Py_hashtable_size()
 #include "pycore_interp.h"        // _Py_INTERP_CACHED_OBJECT()
 #include "pycore_object.h"        // _PyType_PreHeaderSize()
@@ -12,8 +13,8 @@
 #include "engine.h"
 #include "pydoor.h"
 
-PyObject *
-_PyTraceMalloc_ArenaSize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+static PyObject *
+arena_size(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return PyLong_FromSize_t(tm_arenas_size());
 }
@@ -27,9 +28,8 @@ _PyTraceMalloc_ArenaSize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
  *                                 changes once Python runs
  *
  * Both count, with the size that sys.getsizeof() gives for the dict. */
-PyObject *
-_PyTraceMalloc_UnicodeInterned(PyObject *Py_UNUSED(module),
-                               PyObject *Py_UNUSED(none))
+static PyObject *
+unicode_interned(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyInterpreterState *interp = PyInterpreterState_Get();
     PyObject *dict = _Py_INTERP_CACHED_OBJECT(interp, interned_strings);
@@ -47,6 +47,23 @@ _PyTraceMalloc_UnicodeInterned(PyObject *Py_UNUSED(module),
         Py_END_CRITICAL_SECTION();
     }
     return Py_BuildValue("nn", (Py_ssize_t)size, (Py_ssize_t)length);
+}
+
+static int
+count_one(PyObject *Py_UNUSED(obj), void *arg)
+{
+    ++*(Py_ssize_t *)arg;
+    return 1;
+}
+
+/* As many as gc.get_objects() would list, without making that list. */
+static PyObject *
+gc_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    Py_ssize_t count = 0;
+    Py_ssize_t frozen = _PyGC_GetFreezeCount(PyInterpreterState_Get());
+    PyUnstable_GC_VisitObjects(count_one, &count);
+    return PyLong_FromSsize_t(Py_MAX(count - frozen, 0));
 }
 
 #ifdef TM_HAVE_PYMALLOC_STATS
@@ -79,12 +96,27 @@ pymalloc_stats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return dict;
 }
 
+#endif /* TM_HAVE_PYMALLOC_STATS */
+
 static PyMethodDef functions[] = {
+    {"get_arena_size", arena_size, METH_NOARGS, PyDoc_STR(
+     "get_arena_size($module, /)\n--\n\n"
+     "Bytes of the arenas that pymalloc has got since tracing started, or traces\n"
+     "were cleared, and still holds.")},
+    {"get_unicode_interned", unicode_interned, METH_NOARGS, PyDoc_STR(
+     "get_unicode_interned($module, /)\n--\n\n"
+     "Bytes and length of the tables of interned strings, without the strings:\n"
+     "(size, length).")},
+    {"_gc_objects", gc_objects, METH_NOARGS, PyDoc_STR(
+     "_gc_objects($module, /)\n--\n\n"
+     "How many objects gc.get_objects() would list.")},
+#ifdef TM_HAVE_PYMALLOC_STATS
     {"get_pymalloc_stats", pymalloc_stats, METH_NOARGS, PyDoc_STR(
      "get_pymalloc_stats($module, /)\n--\n\n"
      "Figures about pymalloc in this interpreter, as a dict: number and size of\n"
      "arenas and pools, and what their bytes are used for.  Where pymalloc is\n"
      "compiled in but not in use, there are no arenas.")},
+#endif
     {NULL, NULL, 0, NULL},
 };
 
@@ -93,13 +125,3 @@ _PyTraceMalloc_AddMetrics(PyObject *module)
 {
     return PyModule_AddFunctions(module, functions);
 }
-
-#else
-
-int
-_PyTraceMalloc_AddMetrics(PyObject *Py_UNUSED(module))
-{
-    return 0;
-}
-
-#endif /* TM_HAVE_PYMALLOC_STATS */
