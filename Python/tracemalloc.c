@@ -8,6 +8,7 @@
 #include "pycore_object.h"        // _PyType_PreHeaderSize()
 #include "pycore_pylifecycle.h"
 #include "pycore_pystate.h"       // _PyThreadState_GET()
+#include "pycore_reftracer.h"     // _Py_WatchObjects()
 #include "pycore_runtime.h"       // _PyRuntime
 #include "pycore_traceback.h"     // _Py_DumpDecimal()
 #include "pycore_tracemalloc.h"
@@ -117,19 +118,11 @@ _PyTraceMalloc_Stop(void)
 
 /* --- events --- */
 
-#if __has_include("pycore_reftracer.h")
-#include "pycore_reftracer.h"
 void
 _PyTraceMalloc_WatchObjects(int on)
 {
     _Py_WatchObjects(_Py_WATCH_TRACEMALLOC, on);
 }
-#else
-void
-_PyTraceMalloc_WatchObjects(int on)
-{
-}
-#endif
 
 uintptr_t
 _PyTraceMalloc_ObjectBlock(PyObject *op)
@@ -140,7 +133,14 @@ _PyTraceMalloc_ObjectBlock(PyObject *op)
 void
 _PyTraceMalloc_NewReference(PyObject *op)
 {
-    tm_object_made(op, (void *)_PyTraceMalloc_ObjectBlock(op));
+    const void *block = (const void *)_PyTraceMalloc_ObjectBlock(op);
+    if (TM_LIKELY(block == tm_hot.fresh)) {
+        /* Recorded a moment ago, by the same code.  Once: the next time it
+           comes from a free list. */
+        tm_hot.fresh = NULL;
+        return;
+    }
+    tm_object_made(block);
 }
 
 void

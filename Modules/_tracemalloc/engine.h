@@ -42,7 +42,8 @@ void tm_after_fork_child(void);
 
 #ifdef Py_PYTHON_H              /* rooms that are free of Python see the rest */
 
-void tm_object_made(PyObject *op, const void *block);
+/* An object was made in a block other than the one recorded last. */
+void tm_object_made(const void *block);
 void tm_code_gone(PyCodeObject *code);          /* dies, or is renamed */
 void tm_thread_gone(PyThreadState *tstate);
 void tm_frame_moved(PyThreadState *tstate);     /* f_lineno was set */

@@ -252,12 +252,8 @@ tm_after_fork_child(void)
 /* --- what upstream's files tell --- */
 
 void
-tm_object_made(PyObject *Py_UNUSED(op), const void *block)
+tm_object_made(const void *block)
 {
-    if (block == tm_hot.fresh) {
-        tm_hot.fresh = NULL;
-        return;
-    }
     tm_record_object(_PyThreadState_GET(), block);
 }
 

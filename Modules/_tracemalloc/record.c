@@ -138,7 +138,8 @@ tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
     }
     if (ctx != TM_CTX_NONE) {
         const void *ip = frame->instr_ptr;
-        *tm_stack_cached(th, ip, parent) = (struct tm_cached){ip, parent, ctx};
+        *tm_stack_cached(th, ip, tm_stack_hash(parent)) =
+            (struct tm_cached){ip, parent, ctx};
     }
     return ctx;
 }
@@ -203,24 +204,50 @@ catch_up(tm_thread *th, _PyInterpreterFrame *frame)
     return 0;
 }
 
-tm_ctx_t
-tm_record_capture_slow(PyThreadState *tstate)
+static TM_NOINLINE tm_thread *
+thread_of(PyThreadState *tstate)
 {
-    _PyInterpreterFrame *frame =
-        _PyFrame_GetFirstComplete(tstate->current_frame);
-    if (frame == NULL) {
-        return judge_unknown();
-    }
     tm_thread *th = tm_stack_thread(tstate);
     if (th == NULL) {
         tm_lock(TM_NAMES);
         th = tm_stack_thread_new(tstate);
         tm_unlock(TM_NAMES);
+    }
+    return th;
+}
+
+/* The two common ways in which the stack has changed: returned to a known
+   frame, or one new frame called by a known one. */
+static inline bool
+one_step(tm_thread *th, _PyInterpreterFrame *frame)
+{
+    if (frame->captured) {
+        return tm_stack_cut(th, frame);
+    }
+    _PyInterpreterFrame *caller = _PyFrame_GetFirstComplete(frame->previous);
+    if (caller == NULL || !caller->captured || !tm_stack_cut(th, caller)) {
+        return false;
+    }
+    tm_ctx_t parent = parent_for_push(th);
+    return parent != TM_CTX_NONE && tm_stack_push(th, frame, parent) == 0;
+}
+
+tm_ctx_t
+tm_record_capture_slow(PyThreadState *tstate)
+{
+    _PyInterpreterFrame *frame =
+        _PyFrame_GetFirstComplete(tstate->current_frame);
+    if (TM_UNLIKELY(frame == NULL)) {
+        return judge_unknown();
+    }
+    tm_thread *th = tm_stack_thread(tstate);
+    if (TM_UNLIKELY(th == NULL)) {
+        th = thread_of(tstate);
         if (th == NULL) {
             return TM_CTX_NONE;
         }
     }
-    if (catch_up(th, frame) < 0) {
+    if (!one_step(th, frame) && catch_up(th, frame) < 0) {
         return TM_CTX_NONE;
     }
     return tm_record_resolve(th, frame, th->top_parent);

@@ -35,7 +35,8 @@ TM_INLINE tm_ctx_t
 tm_record_resolve(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
 {
     const void *ip = frame->instr_ptr;
-    const struct tm_cached *hit = tm_stack_cached(th, ip, parent);
+    const struct tm_cached *hit =
+        tm_stack_cached(th, ip, tm_stack_hash(parent));
     if (TM_LIKELY(hit->ip == ip && hit->parent == parent)) {
         return hit->ctx;
     }
@@ -50,7 +51,13 @@ tm_record_capture(PyThreadState *tstate)
     if (TM_UNLIKELY(th == NULL || frame != th->top_frame || !frame->captured)) {
         return tm_record_capture_slow(tstate);
     }
-    return tm_record_resolve(th, frame, th->top_parent);
+    /* As tm_record_resolve(), with the parent's hash at hand. */
+    const void *ip = frame->instr_ptr;
+    const struct tm_cached *hit = tm_stack_cached(th, ip, th->top_hash);
+    if (TM_LIKELY(hit->ip == ip && hit->parent == th->top_parent)) {
+        return hit->ctx;
+    }
+    return tm_record_resolve_slow(th, frame, th->top_parent);
 }
 
 /* Record a block that has a slot, whatever its context turns out to be.
@@ -66,6 +73,7 @@ tm_record_slot_fast(tm_slot_t *slot, const void *block, size_t size,
                     size_t class_size, tm_ctx_t ctx)
 {
     if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
+        tm_schedule_count_one();
         tm_record_in_slot(slot, block, size, class_size, ctx);
         return;
     }

@@ -13,8 +13,7 @@ static void
 forget_callers(tm_thread *th)
 {
     th->depth = 0;
-    th->top_frame = TM_NO_FRAME;
-    th->top_parent = TM_CTX_NONE;
+    tm_stack_set_top(th, TM_NO_FRAME, TM_CTX_NONE);
 }
 
 tm_thread *
@@ -72,21 +71,13 @@ tm_stack_thread_known(const PyThreadState *tstate)
     return false;
 }
 
-static void
-show_top(tm_thread *th)
-{
-    const struct tm_shadow *top = &th->shadow[th->depth - 1];
-    th->top_frame = top->frame;
-    th->top_parent = top->parent;
-}
-
 bool
-tm_stack_cut(tm_thread *th, const _PyInterpreterFrame *frame)
+tm_stack_cut_slow(tm_thread *th, const _PyInterpreterFrame *frame)
 {
     for (uint32_t n = th->depth; n > 0; n--) {
         if (th->shadow[n - 1].frame == frame) {
             th->depth = n;
-            show_top(th);
+            tm_stack_set_top(th, frame, th->shadow[n - 1].parent);
             return true;
         }
     }
@@ -95,21 +86,16 @@ tm_stack_cut(tm_thread *th, const _PyInterpreterFrame *frame)
 }
 
 int
-tm_stack_push(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+tm_stack_grow(tm_thread *th)
 {
-    if (th->depth == th->capacity) {
-        uint32_t capacity = th->capacity ? th->capacity * 2 : 32;
-        struct tm_shadow *shadow =
-            tm_realloc(th->shadow, capacity * sizeof(*shadow));
-        if (shadow == NULL) {
-            return -1;
-        }
-        th->shadow = shadow;
-        th->capacity = capacity;
+    uint32_t capacity = th->capacity ? th->capacity * 2 : 32;
+    struct tm_shadow *shadow =
+        tm_realloc(th->shadow, capacity * sizeof(*shadow));
+    if (shadow == NULL) {
+        return -1;
     }
-    th->shadow[th->depth++] = (struct tm_shadow){frame, parent};
-    frame->captured = 1;
-    show_top(th);
+    th->shadow = shadow;
+    th->capacity = capacity;
     return 0;
 }
 

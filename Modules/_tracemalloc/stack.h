@@ -39,6 +39,7 @@ struct _tm_thread {
     const void *top_frame;      /* frame of the last entry; never NULL, so that
                                    a thread without frames does not match */
     tm_ctx_t top_parent;
+    uint32_t top_hash;          /* of top_parent, see tm_stack_cached() */
     uint32_t depth;             /* entries in use */
     uint32_t capacity;
     struct tm_shadow *shadow;
@@ -56,11 +57,26 @@ tm_stack_thread(PyThreadState *tstate)
     return ((_PyThreadStateImpl *)tstate)->tracemalloc;
 }
 
-static inline struct tm_cached *
-tm_stack_cached(tm_thread *th, const void *ip, tm_ctx_t parent)
+static inline uint32_t
+tm_stack_hash(tm_ctx_t parent)
 {
-    uint32_t h = (uint32_t)((uintptr_t)ip >> 1) + parent * 0x9e3779b1u;
-    return &th->cache[(h ^ (h >> 15)) & (TM_CACHE_SIZE - 1)];
+    return (parent * 0x9e3779b1u) >> 16;
+}
+
+/* The place of (instruction, parent) in the cache, given the parent's hash. */
+static inline struct tm_cached *
+tm_stack_cached(tm_thread *th, const void *ip, uint32_t parent_hash)
+{
+    uint32_t h = (uint32_t)((uintptr_t)ip >> 1) + parent_hash;
+    return &th->cache[h & (TM_CACHE_SIZE - 1)];
+}
+
+static inline void
+tm_stack_set_top(tm_thread *th, const void *frame, tm_ctx_t parent)
+{
+    th->top_frame = frame;
+    th->top_parent = parent;
+    th->top_hash = tm_stack_hash(parent);
 }
 
 /* A new tm_thread linked to tstate; NULL: no memory.  Names lock held. */
@@ -72,9 +88,37 @@ bool tm_stack_thread_known(const PyThreadState *tstate);
 
 /* Cut the shadow stack down to `frame`, which is flagged.  False when the
    frame is not in it (the stack was switched): then it is emptied. */
-bool tm_stack_cut(tm_thread *th, const _PyInterpreterFrame *frame);
+bool tm_stack_cut_slow(tm_thread *th, const _PyInterpreterFrame *frame);
+
+static inline bool
+tm_stack_cut(tm_thread *th, const _PyInterpreterFrame *frame)
+{
+    if (TM_LIKELY(th->top_frame == frame)) {
+        return true;
+    }
+    uint32_t depth = th->depth;
+    if (TM_LIKELY(depth >= 2 && th->shadow[depth - 2].frame == frame)) {
+        th->depth = depth - 1;
+        tm_stack_set_top(th, frame, th->shadow[depth - 2].parent);
+        return true;
+    }
+    return tm_stack_cut_slow(th, frame);
+}
+
 /* Append a frame.  -1: no memory, the stack is as before. */
-int tm_stack_push(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent);
+int tm_stack_grow(tm_thread *th);
+
+static inline int
+tm_stack_push(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+{
+    if (TM_UNLIKELY(th->depth == th->capacity) && tm_stack_grow(th) < 0) {
+        return -1;
+    }
+    th->shadow[th->depth++] = (struct tm_shadow){frame, parent};
+    frame->captured = 1;
+    tm_stack_set_top(th, frame, parent);
+    return 0;
+}
 
 /* Forget callers and cached contexts of every thread; frees nothing. */
 void tm_stack_spoil_all(void);
