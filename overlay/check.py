@@ -50,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "hook": {"record"},
     "arenas": {"record", "table"},
     "lifecycle": SIX | {"record", "hook", "arenas", "engine", "check"},
-    "check": SIX | {"engine", "table"},
+    "check": SIX | {"engine", "arenas", "table"},
     # reads the engine through engine.h
     "snapshot": {"engine", "glob", "packing"},
     # doors: what builds Python objects for the module, by subject

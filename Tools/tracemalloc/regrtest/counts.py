@@ -99,7 +99,8 @@ def reporting(command: list[str], log: Path, variant: str, timeout: float | None
         counts.failed += 1
         counts.failures.append(f"{command[-1]}: exit status {status}")
     elif counts.failed:
-        counts.failures += [line.strip() for line in text.splitlines() if re.match(r"\s*\S*\s*(FAIL|FAILED|TIMEOUT)\b", line)][:40]
+        lines = [line.split() for line in text.splitlines() if re.match(r"\s*(\S+\s+)?(FAIL|FAILED|TIMEOUT)\b", line)]
+        counts.failures += [" ".join(words[1:] if words[0] in ("FAIL", "FAILED", "TIMEOUT") else words) for words in lines][:40]
     return counts
 
 

@@ -9,7 +9,6 @@ usage: run.py [--variant V] PLAN
     test-upstream   upstream's related tests on the variant, and its pure-Python tracemalloc on our engine
     test-cases      the cases on the variant
     test-rooms      the fuzzers of the rooms, which need no interpreter
-    check           the honesty checks and the tests of the tools
     regrtest        upstream's whole suite on the variant
 
 A line a suite; whole outputs are in build/logs.  The last line is "N passed, N failed, N skipped"; the exit status is 1 if any failed.
@@ -116,9 +115,6 @@ class Runner:
         self.report.add("release: symbols of the stock binary", Counts(len(names["stock"]) - len(gone), len(gone), 0, gone))
 
     # -- plans -----------------------------------------------------------------------------------------------------------------
-
-    def plan_check(self) -> None:
-        self.checks()
 
     def plan_test_rooms(self) -> None:
         self.rooms()
