@@ -16,20 +16,31 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 
-# name: (package, command with {py} {out} for a file, and the job after it)
+class Peer(NamedTuple):
+    """A profiler: its package, what stands before the program and after it.
+
+    {out} stands for a file that the profiler may write.
+    """
+    package: str
+    before: list[str]
+    after: list[str] = []
+
+    def command(self, python: str, out: str, job: list[str]) -> list[str]:
+        before = [word.format(out=out) for word in self.before]
+        return [python, "-m", *before, job[0], *self.after, *job[1:]]
+
+
 PEERS = {
-    "memray": ("memray", ["{py}", "-m", "memray", "run", "-q", "-o", "{out}"]),
-    "memray +pymalloc": ("memray", [
-        "{py}", "-m", "memray", "run", "-q", "--trace-python-allocators",
-        "-o", "{out}"]),
-    "scalene": ("scalene", [
-        "{py}", "-m", "scalene", "--cli", "--memory", "--outfile", "{out}"]),
-    "fil": ("filprofiler", [
-        "{py}", "-m", "filprofiler", "--no-browser", "-o", "{out}", "run"]),
+    "memray": Peer("memray", ["memray", "run", "-q", "-o", "{out}"]),
+    "memray +pymalloc": Peer("memray", [
+        "memray", "run", "-q", "--trace-python-allocators", "-o", "{out}"]),
+    "scalene": Peer("scalene", ["scalene", "run", "-o", "{out}"], ["---"]),
+    "fil": Peer("filprofiler", [
+        "filprofiler", "--no-browser", "-o", "{out}", "run"]),
 }
 
 
@@ -50,18 +61,16 @@ def job(name: str, scale: float, rounds: int, out: str) -> None:
         json.dump(best, f)
 
 
-def timed(command: list[str], name: str, scale: float, rounds: int,
+def timed(python: str, peer: Peer | None, name: str, scale: float, rounds: int,
           limit: float) -> float | str:
-    """Seconds of the workload under a command, or why there are none."""
+    """Seconds of the workload under a profiler, or why there are none."""
     from speed import clean_env
     with tempfile.TemporaryDirectory(prefix="tmbench_") as folder:
         out = Path(folder) / "seconds"
-        py = command[0]
-        full = [c.format(py=py, out=str(Path(folder) / "profile"))
-                for c in command[1:]]
-        full = [py, *full[1:]] if full[:1] == [py] else [py, *full]
-        full += [str(HERE / "peers.py"), "--job", name, str(scale),
-                 str(rounds), str(out)]
+        job_words = [str(HERE / "peers.py"), "--job", name, str(scale),
+                     str(rounds), str(out)]
+        full = [python, *job_words] if peer is None else \
+            peer.command(python, str(Path(folder) / "profile"), job_words)
         try:
             done = subprocess.run(full, env=clean_env(), cwd=folder, text=True,
                                   stdin=subprocess.DEVNULL, timeout=limit,
@@ -80,23 +89,21 @@ def measure(python: str, folder: Path, names: list[str], scale: float,
 
     from speed import progress
     folder.mkdir(parents=True, exist_ok=True)
-    packages = list(dict.fromkeys(p for p, _ in PEERS.values()))
+    packages = list(dict.fromkeys(p.package for p in PEERS.values()))
     inner, failed = venvs.make(python, folder / "venv", packages)
-    usable = {}
-    for peer, (package, command) in PEERS.items():
-        if package not in failed:
-            usable[peer] = command
-            print("$", " ".join(c.format(py=inner, out="OUT") for c in command),
-                  "peers.py --job WORKLOAD", flush=True)
+    usable = {k: p for k, p in PEERS.items() if p.package not in failed}
+    for peer in usable.values():
+        print("$", " ".join(peer.command(str(inner), "OUT", ["PROGRAM", "..."])),
+              flush=True)
     rows: dict[str, dict[str, Any]] = {}
     for name in names:
         progress(f"{name}, alone")
-        base = timed([str(inner)], name, scale, rounds, limit)
+        base = timed(str(inner), None, name, scale, rounds, limit)
         rows[name] = {"base": base}
-        for peer, command in usable.items():
-            progress(f"{name}, {peer}")
-            seconds = timed([str(inner), *command], name, scale, rounds, limit)
-            rows[name][peer] = (seconds / base if isinstance(seconds, float)
+        for label, peer in usable.items():
+            progress(f"{name}, {label}")
+            seconds = timed(str(inner), peer, name, scale, rounds, limit)
+            rows[name][label] = (seconds / base if isinstance(seconds, float)
                                 and isinstance(base, float) else seconds)
     progress("")
     return {"peers": list(usable), "rows": rows, "failed": failed}
@@ -110,9 +117,12 @@ def text(data: dict[str, Any]) -> str:
     for name, row in data["rows"].items():
         rows.append([name, *(f"{row[p]:.2f}" if isinstance(row[p], float)
                              else row[p] for p in peers)])
-    rows.append(["geometric mean", *(
-        f"{geometric_mean(r[p] for r in data['rows'].values() if isinstance(r[p], float)):.2f}"
-        for p in peers)])
+    means = ["geometric mean"]
+    for peer in peers:
+        ratios = [row[peer] for row in data["rows"].values()
+                  if isinstance(row[peer], float)]
+        means.append(f"{geometric_mean(ratios):.2f}" if ratios else "-")
+    rows.append(means)
     notes = [f"note: {package} does not install here: {why}"
              for package, why in data["failed"].items()]
     return "\n".join([lay_out(rows), *notes])

@@ -33,7 +33,9 @@ def run(python: Path, out: Path, env: dict[str, str], names: str | None,
     print("$", " ".join([*(f"{k}={v}" for k, v in env.items()), *command]), flush=True)
     out.unlink(missing_ok=True)
     # What fails in one benchmark must not hide the others: the file counts.
-    subprocess.run(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL)
+    # It makes environments of its own in the working folder.
+    subprocess.run(command, env={**os.environ, **env}, cwd=out.parent,
+                   stdin=subprocess.DEVNULL)
     if not out.exists():
         raise RuntimeError("pyperformance wrote no result")
 
@@ -52,6 +54,7 @@ def times(path: Path) -> dict[str, float]:
 
 def measure(python: str, folder: Path, names: str | None, fast: bool,
             modes: list[str]) -> dict[str, Any]:
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     inner, failed = venvs.make(python, folder / "venv", ["pyperformance"])
     if failed:
