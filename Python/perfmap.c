@@ -261,8 +261,8 @@ put_hex(char *to, uintptr_t value)
 }
 
 /* How many bytes at `s` are a character that ends a line for some reader, or
-   that steers a terminal?  The control characters, and in UTF-8 also
-   U+0080..U+009F, U+2028 and U+2029.  `s` ends with a zero. */
+   that steers a terminal?  The control characters but for the tabulator, and
+   in UTF-8 also U+0080..U+009F, U+2028 and U+2029.  `s` ends with a zero. */
 static int
 control_length(const unsigned char *s)
 {

@@ -38,9 +38,13 @@ write_entry(PyObject *self, PyObject *args)
     (void)self;
     unsigned long long address;
     unsigned int size;
-    const char *name;
+    PyObject *bytes;
     int hold = 0, value, error;
-    if (!PyArg_ParseTuple(args, "KIz|p", &address, &size, &name, &hold)) {
+    if (!PyArg_ParseTuple(args, "KIO|p", &address, &size, &bytes, &hold)) {
+        return NULL;
+    }
+    const char *name = bytes == Py_None ? NULL : PyBytes_AsString(bytes);
+    if (name == NULL && PyErr_Occurred()) {
         return NULL;
     }
     PyThreadState *tstate = hold ? NULL : PyEval_SaveThread();

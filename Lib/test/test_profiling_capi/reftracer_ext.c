@@ -612,22 +612,27 @@ watch_function(PyFunction_WatchEvent event, PyFunctionObject *func,
     return event == PyFunction_EVENT_DESTROY ? revive((PyObject *)func) : 0;
 }
 
-/* Call func(), and while it runs bring back watched dictionaries, code objects
-   or functions ("dict", "code", "function") that die, once each.  Returns how
-   many, when they have died for good. */
+/* Call func(), and while it runs bring back dictionaries, code objects or
+   functions ("dict", "code", "function") that die, once each; of dictionaries
+   only the one in the list that is given.  Returns how many, when they have
+   died for good. */
 static PyObject *
 revive_during(PyObject *self, PyObject *args)
 {
     (void)self;
     const char *kind;
-    PyObject *func, *dict = NULL;
-    if (!PyArg_ParseTuple(args, "sO|O", &kind, &func, &dict)) {
+    PyObject *func, *list_of_one = NULL;
+    if (!PyArg_ParseTuple(args, "sO|O!", &kind, &func, &PyList_Type,
+                          &list_of_one)) {
         return NULL;
     }
     int id = *kind == 'd' ? PyDict_AddWatcher(watch_dict)
              : *kind == 'c' ? PyCode_AddWatcher(watch_code)
              : PyFunction_AddWatcher(watch_function);
-    if (id < 0 || (dict != NULL && PyDict_Watch(id, dict) < 0)) {
+    if (id < 0
+        || (*kind == 'd'
+            && PyDict_Watch(id, PyList_GET_ITEM(list_of_one, 0)) < 0))
+    {
         return NULL;
     }
     PyObject *list = revived = PyList_New(0);

@@ -140,7 +140,7 @@ class BalanceTests(TracerTestCase):
             for _ in range(50):
                 with self.assertRaises(MemoryError):
                     ext.resize_object(ext.Growing, (10, 2 ** 62))
-        self.assert_balanced(ext.Growing, function)
+        self.assert_balanced(ext.Growing, function, least=100)
 
     def test_deferred_deallocation(self) -> None:
         def nest(make):
@@ -168,6 +168,7 @@ class BalanceTests(TracerTestCase):
             for _ in range(300):
                 a = Node(); b = Node(); a.other, b.other = b, a
                 a.items = [a, {"b": b}, (a, b)]
+            del a, b
             gc.collect()
         for kind in (Node, list, dict, tuple):
             with self.subTest(kind=kind):
@@ -197,7 +198,7 @@ class BalanceTests(TracerTestCase):
         def dictionaries():
             for _ in range(100):
                 box = [{"watched": 1}]
-                self.assertEqual(ext.revive_during("dict", box.clear, box[0]), 1)
+                self.assertEqual(ext.revive_during("dict", box.clear, box), 1)
         self.assert_balanced(dict, dictionaries)
 
     def test_types_and_modules(self) -> None:
@@ -498,7 +499,7 @@ class TogetherTests(CapiTestCase):
         """The trace of a block that a free list hands out again belongs to the line that asks for it, tracer or not."""
         self.run_code("""
             import tracemalloc, reftracer_ext as ext
-            def first(): return [[] for _ in range(10)]
+            def first(): return [[] for _ in range(300)]    # more than were free when tracing began
             def second(): return [[] for _ in range(10)]
             tracemalloc.start(5)
             for tracer in False, True:
@@ -535,17 +536,19 @@ class TogetherTests(CapiTestCase):
 class ThreadTests(TracerTestCase):
     """Tracers and threads."""
 
-    @staticmethod
-    def work() -> None:
-        [[i, str(i), (i,)] for i in range(50)]
+    class Thing:
+        pass
+
+    def work(self) -> None:
+        [[i, str(i), (i,), self.Thing()] for i in range(50)]
 
     def test_objects_of_all_threads(self) -> None:
-        ext.counter_on(list)
+        ext.counter_on(self.Thing)
         with BusyThreads(self.work, 4):
             pass
         made, gone, removed = ext.counter_off()
-        self.assertGreaterEqual(made, 4 * 51)
-        self.assertLessEqual(abs(made - gone), 5)
+        self.assertGreaterEqual(made, 4 * 50)
+        self.assertEqual(made, gone)
 
     def test_set_while_others_run(self) -> None:
         with BusyThreads(self.work):
@@ -675,18 +678,18 @@ class InterpreterTests(CapiTestCase):
                 import tracemalloc; tracemalloc.start(3)
             class C:
                 pass
-            def work():
-                c = C(); c.x = [1.5 * len("ab"), {"k": (1, len("a"))}, "a" * len("abc") + "b"]
-                s = ""
-                for i in range(3): s += "longer and longer" * 10
-                t = tuple(i for i in range(30)); b = b"".join([b"xyz"] * 20)
-                return c, s, t, b
-            work(); gc.collect(); gc.disable()
-            for start in range(1, 250):
+            frame = sys._getframe()     # 3.13.5 crashes when there is no memory for the frame of a caller: all is done in this one
+            for start in range(0, 150):
+                gc.collect(); gc.disable()
                 ext.ledger_on()
-                _testcapi.set_nomemory(start, start + 1)
+                if start:               # the first time without, to prepare and to specialise
+                    _testcapi.set_nomemory(start, start + 1)
                 try:
-                    work()
+                    c = C(); c.x = [1.5 * len("ab"), {"k": (1, len("a"))}, "a" * len("abc") + "b"]
+                    s = ""
+                    for i in range(3): s += "longer and longer" * 10
+                    t = tuple(map(str, range(30))); b = b"".join([b"xyz"] * 20); d = dict(zip(t, t)); e = {*t}
+                    f = [float(x) for x in t]; g = "".join(t).encode().decode() + s; del c, t, b, d, e, f, g
                 except MemoryError:
                     pass
                 finally:
