@@ -86,6 +86,8 @@ class ObjectTests(util.Traced):
         class Number(int):
             pass
 
+        # Lists and dicts that were kept for reuse are older than the tracing.
+        used_up = [([], {}) for _ in range(500)]
         for thing in (Plain(), Slots(), Number(5), [], {}, set(), object(),
                       bytearray(50), lambda: 0, (n for n in ()), Plain):
             with self.subTest(type=type(thing)):
@@ -94,6 +96,7 @@ class ObjectTests(util.Traced):
                 self.assertIsNotNone(trace)
                 self.assertEqual(trace, tracemalloc.get_object_trace(thing))
                 self.assertIn(address, tracemalloc.get_traces())
+        del used_up
 
     def test_address_without_tracing(self):
         thing = []
