@@ -283,10 +283,12 @@ class Ask:
     """Decides for filters of any class, remembering what was answered.
 
     Traces are kept when no exclusive filter is against them and, if there
-    are inclusive ones, one of them is for them.
+    are inclusive ones, one of them is for them.  The filters get to see
+    shown(frames) in place of the frames of a trace.
     """
 
-    def __init__(self, filters):
+    def __init__(self, filters, shown=tuple):
+        self._shown = shown
         self._inclusive = [f for f in filters if f.inclusive]
         self._exclusive = [f for f in filters if not f.inclusive]
         # A class with a _match() of its own may look at the size, too.
@@ -296,13 +298,17 @@ class Ask:
         self._answers = {}
 
     def keeps(self, domain: int, size: int, frames: tuple) -> bool:
-        """Return whether a trace passes all filters."""
-        key = (domain, size if self._sizes else None, frames)
-        answer = self._answers.get(key)
-        if answer is None:
-            trace = (domain, size, frames, len(frames))
-            answer = self._answers[key] = self._ask(trace)
-        return answer
+        """Return whether a trace passes all filters.
+
+        Equal tracebacks of columns are one object, which is quicker to look
+        up than what is in it; keeping it makes sure that it stays the one.
+        """
+        key = (domain, size if self._sizes else None, id(frames))
+        known = self._answers.get(key)
+        if known is None:
+            trace = (domain, size, self._shown(frames), len(frames))
+            known = self._answers[key] = (self._ask(trace), frames)
+        return known[0]
 
     def _ask(self, trace):
         if not all(f._match(trace) for f in self._exclusive):

@@ -435,10 +435,9 @@ def _filtered(columns, filters, draft):
     rules = list(map(rule_of, filters))
     if None not in rules and isinstance(columns, Columns):
         return columns.filter(rules, draft)
-    ask = Ask(filters)
-    kept = [i for i, (domain, size, frames, *_) in enumerate(columns)
-            if ask.keeps(domain, size, draft_frames(frames) if draft
-                         else frames)]
+    keeps = Ask(filters, draft_frames if draft else tuple).keeps
+    kept = [i for i, (domain, size, frames, _) in enumerate(columns)
+            if keeps(domain, size, frames)]
     addresses = (list(map(columns.address, kept))
                  if columns.has_addresses else None)
     rows = [columns[i] for i in kept]
