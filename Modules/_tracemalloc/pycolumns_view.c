@@ -1,7 +1,10 @@
 /* Python objects for what a snapshot holds, see pycolumns.h.  Owner of the
  * cached objects: the view, which its Columns (or a single call) owns. */
 #include "pycolumns.h"
+#include "pycore_object.h"        // _PyType_PreHeaderSize()
+
 #include "arena.h"
+#include "engine.h"
 
 /* --- Cached objects --------------------------------------------------------- */
 
@@ -44,6 +47,15 @@ cached(PyObject ***cache, uint32_t n, uint32_t i)
     return &(*cache)[i];
 }
 
+/* Drop the trace of an object just made.  What a snapshot keeps for itself is its
+   own memory, not the program's: looking at one must not show up in the next. */
+static void
+hide(PyObject *object)
+{
+    (void)tm_untrack(0, (uintptr_t)object
+                        - _PyType_PreHeaderSize(Py_TYPE(object)));
+}
+
 /* Keep an object just made, NULL if that failed, and return what is kept: making
    it may have let another thread in, which has then made the same one. */
 static PyObject *
@@ -51,6 +63,9 @@ keep(PyObject **place, PyObject *object)
 {
     if (*place == NULL) {
         *place = object;
+        if (object != NULL) {
+            hide(object);
+        }
     }
     else {
         Py_XDECREF(object);
@@ -101,7 +116,11 @@ tm_view_site(struct tm_view *v, uint32_t site, int draft)
     if (place == NULL || *place != NULL) {
         return place != NULL ? Py_NewRef(*place) : NULL;
     }
-    return keep(place, new_frame(v, &v->tables->sites[site], draft));
+    PyObject *frame = new_frame(v, &v->tables->sites[site], draft);
+    if (frame != NULL && v->tables->sites[site].line != 0) {
+        hide(PyTuple_GET_ITEM(frame, 1));
+    }
+    return keep(place, frame);
 }
 
 static PyObject *
