@@ -52,6 +52,14 @@ tm_mod_stop(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(disable_doc,
+"disable($module, /)\n--\n\n"
+"End tracing, drop all traces and cancel all scheduled tasks.");
+
+PyDoc_STRVAR(is_enabled_doc,
+"is_enabled($module, /)\n--\n\n"
+"Whether memory blocks are being traced.");
+
 PyDoc_STRVAR(is_tracing_doc,
 "is_tracing($module, /)\n--\n\n"
 "Whether memory blocks are being traced.");
@@ -385,7 +393,7 @@ PyDoc_STRVAR(cancel_tasks_doc,
 static PyObject *
 tm_mod_cancel_tasks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    _PyTraceMalloc_CancelTasks(PyInterpreterState_Get());
+    _PyTraceMalloc_CancelAllTasks();
     Py_RETURN_NONE;
 }
 
@@ -442,6 +450,7 @@ tm_mod_lost(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyLong_FromUnsignedLongLong(tm_lost());
 }
 
+#define ALIAS(name, func) {#name, tm_mod_##func, METH_NOARGS, name##_doc}
 #define FAST(name, func) \
     {#name, (PyCFunction)(void (*)(void))tm_mod_##func, METH_FASTCALL, \
      func##_doc}
@@ -460,8 +469,8 @@ static PyMethodDef methods[] = {
     NOARGS(get_traceback_limit, get_traceback_limit),
     NOARGS(get_tracemalloc_memory, get_tracemalloc_memory),
     NOARGS(enable, enable),
-    NOARGS(disable, stop),
-    NOARGS(is_enabled, is_tracing),
+    ALIAS(disable, stop),
+    ALIAS(is_enabled, is_tracing),
     ONE(set_traceback_limit, set_traceback_limit),
     ONE(set_fork_policy, set_fork_policy),
     NOARGS(get_fork_policy, get_fork_policy),

@@ -95,6 +95,19 @@ _PyTraceMalloc_UnlinkSlots(void *pool)
     ((poolp)pool)->trace_slots = NULL;
 }
 
+/* What the live filters drop must cost no memory: it makes no slots for a pool
+   that has none.  World lock held if shared. */
+static bool
+pool_ignores(poolp pool, const void *block, tm_ctx_t ctx)
+{
+    if (pool->trace_slots != NULL || !(ctx & TM_CTX_DROPPED)) {
+        return false;
+    }
+    tm_schedule_count_one();
+    tm_hot.fresh = block;
+    return true;
+}
+
 /* --- malloc and calloc --- */
 
 /* Off, shared between GILs, or the first traced block of its pool. */
@@ -102,12 +115,18 @@ static TM_COLD void
 record_small_slow(PyThreadState *tstate, poolp pool, void *block, size_t size)
 {
     bool world = tm_lock_world();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
-        if (pool_need_slots(pool)) {
+    if (tm_muted) {
+        /* the slot says so already */
+    }
+    else if (!(tm_hot.gate & TM_GATE_OFF)) {
+        tm_ctx_t ctx = tm_record_capture(tstate);
+        if (pool_ignores(pool, block, ctx)) {
+            /* nothing to remember */
+        }
+        else if (pool_need_slots(pool)) {
             pymem_uint szidx = pool->szidx;
             tm_record_slot_fast(slot_of_block(pool, block, szidx), block, size,
-                                INDEX2SIZE(szidx),
-                                tm_record_capture(tstate));
+                                INDEX2SIZE(szidx), ctx);
         }
         else {
             tm_stats_lose();
@@ -257,12 +276,18 @@ record_resized(PyThreadState *tstate, poolp pool, void *block, size_t size)
 {
     bool world = tm_lock_world();
     if (!(tm_hot.gate & TM_GATE_OFF)) {
-        if (pool_need_slots(pool)) {
+        tm_ctx_t ctx = tm_record_capture(tstate);
+        if (pool_ignores(pool, block, ctx)
+            || (tm_muted && (pool->trace_slots == NULL
+                             || *slot_of_block(pool, block, pool->szidx) == 0)))
+        {
+            /* nothing to remember */
+        }
+        else if (pool_need_slots(pool)) {
             size_t class_size = INDEX2SIZE(pool->szidx);
             tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
             tm_record_clear_slot(slot, block, class_size);
-            tm_record_slot_fast(slot, block, size, class_size,
-                                tm_record_capture(tstate));
+            tm_record_slot_fast(slot, block, size, class_size, ctx);
         }
         else {
             tm_stats_lose();

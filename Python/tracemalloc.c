@@ -112,8 +112,9 @@ void
 _PyTraceMalloc_Stop(void)
 {
     _PyTraceMalloc_WatchObjects(0);
+    /* First the tasks: stopping forgets the threads that must be told. */
+    _PyTraceMalloc_CancelAllTasks();
     tm_stop();
-    _PyTraceMalloc_CancelTasks(PyInterpreterState_Get());
 }
 
 /* --- events --- */
@@ -376,6 +377,16 @@ _PyTraceMalloc_ListTasks(void)
     return list;
 }
 
+/* Release what was cancelled from another interpreter. */
+static void
+release_gone_tasks(PyInterpreterState *interp)
+{
+    PyObject *task;
+    while ((task = tm_task_gone(interp)) != NULL) {
+        _PyTraceMalloc_CancelTask(task);
+    }
+}
+
 void
 _PyTraceMalloc_CancelTasks(PyInterpreterState *interp)
 {
@@ -383,6 +394,14 @@ _PyTraceMalloc_CancelTasks(PyInterpreterState *interp)
     while ((task = tm_task_get(interp, 0)) != NULL) {
         _PyTraceMalloc_CancelTask(task);
     }
+    release_gone_tasks(interp);
+}
+
+void
+_PyTraceMalloc_CancelAllTasks(void)
+{
+    tm_task_cancel_all();
+    release_gone_tasks(PyInterpreterState_Get());
 }
 
 /* One call of task._fire().  A false result, or an exception, ends the task. */
@@ -408,6 +427,7 @@ _PyTraceMalloc_RunTasks(PyThreadState *tstate)
 {
     PyInterpreterState *owner = tstate->interp;
     PyObject *task;
+    release_gone_tasks(owner);
     while ((task = tm_task_take_due(owner)) != NULL) {
         Py_INCREF(task);
         PyObject *pending = PyErr_GetRaisedException();

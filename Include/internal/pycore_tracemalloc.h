@@ -6,12 +6,13 @@
  */
 #ifndef Py_INTERNAL_TRACEMALLOC_H
 #define Py_INTERNAL_TRACEMALLOC_H
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 #ifndef Py_BUILD_CORE
-#  error "this header requires Py_BUILD_CORE define"
+#  error "only files of the interpreter itself may ask the engine directly"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
 #endif
 
 /* Version of the engine: that of the package tracemalloc, and what the second
@@ -92,6 +93,8 @@ extern int _PyTraceMalloc_ScheduleTask(PyObject *task, uint64_t delay,
 extern void _PyTraceMalloc_CancelTask(PyObject *task);
 extern PyObject *_PyTraceMalloc_ListTasks(void);
 extern void _PyTraceMalloc_CancelTasks(PyInterpreterState *interp);
+/* Those of all interpreters; others release theirs at their next safe point. */
+extern void _PyTraceMalloc_CancelAllTasks(void);
 
 /* Start tracing; by_enable: a forked child turns it off by default.  -1 with an
    exception set. */

@@ -15,7 +15,7 @@ static bool ever_linked;        /* guard: the GIL; somebody may hold us */
 
 /* Guard of these: the arenas lock. */
 static bool counting;
-static struct tm_table traced;  /* address and size; the context means nothing */
+static struct tm_table traced;  /* address, size; the context has no meaning */
 static size_t traced_bytes;
 
 /* Set by the wrapper that runs while tm_arenas_link() looks for it. */

@@ -85,6 +85,12 @@ void tm_site_get(tm_site_t site, tm_file_t *file, uint32_t *lineno);
 tm_file_t tm_file_end(void);
 const struct tm_file *tm_file_get(tm_file_t file);
 
+/* Between the two, this thread's MEM and OBJ allocations leave no trace, and
+   objects from free lists keep theirs; what is freed is forgotten as always.
+   For the objects that tell of traces.  Calls nest; no Python code may run. */
+void tm_mute_begin(void);
+void tm_mute_end(void);
+
 /* --- live filters --- */
 
 struct tm_filter;
@@ -99,7 +105,8 @@ bool tm_task_cancel(void *handle);
 void *tm_task_get(void *owner, size_t i);
 void *tm_task_take_due(void *owner);
 void tm_task_rearm(void *handle);
-bool tm_task_pending(void *owner);
+void tm_task_cancel_all(void);
+void *tm_task_gone(void *owner);
 
 /* --- invariants: NULL, or what is broken (any build, slow) --- */
 

@@ -76,6 +76,37 @@ set_gate(unsigned bit, bool on)
     tm_hot.gate = on ? tm_hot.gate | bit : tm_hot.gate & ~bit;
 }
 
+/* --- muted threads --- */
+
+static unsigned muted_threads;      /* guard: the raw lock */
+
+static void
+count_muted(int change)
+{
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    muted_threads += (unsigned)change;
+    set_gate(TM_GATE_MUTED, muted_threads != 0);
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
+}
+
+void
+tm_mute_begin(void)
+{
+    if (tm_muted++ == 0) {
+        count_muted(1);
+    }
+}
+
+void
+tm_mute_end(void)
+{
+    if (--tm_muted == 0) {
+        count_muted(-1);
+    }
+}
+
 /* --- forgetting --- */
 
 /* Exclusive.  Contexts go as well: nothing refers to them any more. */
@@ -102,12 +133,10 @@ tm_clear(void)
     }
     exclusive_begin();
     drop_traces();
-    exclusive_end();
-    if (tm_record_set_limit(tm_record_limit()) < 0) {
-        /* No memory for the first context: nothing can be recorded until a
-           limit is set again; each block counts as lost. */
+    if (!tm_record_restart()) {
         tm_stats_lose();
     }
+    exclusive_end();
 }
 
 /* --- start and stop --- */
@@ -421,13 +450,21 @@ tm_task_rearm(void *handle)
     tm_unlock_world(world);
 }
 
-bool
-tm_task_pending(void *owner)
+void
+tm_task_cancel_all(void)
 {
     bool world = tm_lock_world();
-    bool pending = tm_schedule_pending(owner);
+    tm_schedule_cancel_all();
     tm_unlock_world(world);
-    return pending;
+}
+
+void *
+tm_task_gone(void *owner)
+{
+    bool world = tm_lock_world();
+    void *handle = tm_schedule_gone(owner);
+    tm_unlock_world(world);
+    return handle;
 }
 
 static void (*ask_thread)(PyThreadState *);

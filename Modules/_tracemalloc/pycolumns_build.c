@@ -63,8 +63,10 @@ _PyTraceMalloc_GetTracesList(void)
     PyObject *list = NULL;
     if (s != NULL) {
         struct tm_view view = {.tables = s->tables};
+        tm_mute_begin();
         list = tm_view_list(&view, s);
         tm_view_clear(&view);
+        tm_mute_end();
         tm_snapshot_free(s);
     }
     return list;

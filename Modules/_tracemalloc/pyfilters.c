@@ -49,7 +49,8 @@ read_rule(PyObject *rule, struct tm_filter *filter)
     int include, all_frames;
     int64_t line;
     if (!PyTuple_Check(rule)) {
-        PyErr_Format(PyExc_TypeError, "a filter must be a tuple, not %T", rule);
+        PyErr_Format(PyExc_TypeError, "a filter must be a tuple, not %T",
+                     rule);
         return -1;
     }
     if (!PyArg_ParseTuple(rule, "pOOpO;a filter has five items", &include,

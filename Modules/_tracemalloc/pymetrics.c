@@ -101,21 +101,21 @@ pymalloc_stats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyMethodDef functions[] = {
     {"get_arena_size", arena_size, METH_NOARGS, PyDoc_STR(
      "get_arena_size($module, /)\n--\n\n"
-     "Bytes of the arenas that pymalloc has got since tracing started, or traces\n"
-     "were cleared, and still holds.")},
+     "Bytes of the arenas that pymalloc has got since tracing started, or\n"
+     "traces were cleared, and still holds.")},
     {"get_unicode_interned", unicode_interned, METH_NOARGS, PyDoc_STR(
      "get_unicode_interned($module, /)\n--\n\n"
-     "Bytes and length of the tables of interned strings, without the strings:\n"
-     "(size, length).")},
+     "Bytes and length of the tables of interned strings, without the\n"
+     "strings: (size, length).")},
     {"_gc_objects", gc_objects, METH_NOARGS, PyDoc_STR(
      "_gc_objects($module, /)\n--\n\n"
      "How many objects gc.get_objects() would list.")},
 #ifdef TM_HAVE_PYMALLOC_STATS
     {"get_pymalloc_stats", pymalloc_stats, METH_NOARGS, PyDoc_STR(
      "get_pymalloc_stats($module, /)\n--\n\n"
-     "Figures about pymalloc in this interpreter, as a dict: number and size of\n"
-     "arenas and pools, and what their bytes are used for.  Where pymalloc is\n"
-     "compiled in but not in use, there are no arenas.")},
+     "Figures about pymalloc in this interpreter, as a dict: number and size\n"
+     "of arenas and pools, and what their bytes are used for.  Where pymalloc\n"
+     "is compiled in but not in use, there are no arenas.")},
 #endif
     {NULL, NULL, 0, NULL},
 };

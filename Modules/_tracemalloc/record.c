@@ -17,9 +17,12 @@ extern tm_slot_t *_PyTraceMalloc_PoolSlot(const void *block, size_t *class_size)
 extern tm_slot_t *_PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size);
 
 _Py_thread_local int tm_nested;
+_Py_thread_local int tm_muted;
 
 static int limit = 1;
-static tm_ctx_t root = TM_CTX_DEPTH;    /* parent of an outermost frame */
+/* Parent of an outermost frame; NONE when there was no memory for contexts:
+   nothing can be recorded then. */
+static tm_ctx_t root = TM_CTX_DEPTH;
 
 int
 tm_record_limit(void)
@@ -27,20 +30,37 @@ tm_record_limit(void)
     return limit;
 }
 
-int
-tm_record_set_limit(int new_limit)
+/* Names lock held.  -1: nothing has changed. */
+static int
+take_limit(int new_limit)
 {
-    tm_lock(TM_NAMES);
     tm_ctx_t new_root = tm_context_init() < 0 ? TM_CTX_NONE
                                               : tm_context_root(new_limit);
-    tm_unlock(TM_NAMES);
     if (new_root == TM_CTX_NONE) {
         return -1;
     }
     limit = new_limit;
     root = new_root;
-    tm_stack_spoil_all();
     return 0;
+}
+
+int
+tm_record_set_limit(int new_limit)
+{
+    tm_lock(TM_NAMES);
+    int result = take_limit(new_limit);
+    tm_unlock(TM_NAMES);
+    if (result == 0) {
+        tm_stack_spoil_all();
+    }
+    return result;
+}
+
+bool
+tm_record_restart(void)
+{
+    root = TM_CTX_NONE;         /* it was a context that is no more */
+    return take_limit(limit) == 0;
 }
 
 /* --- verdicts --- */
@@ -95,6 +115,9 @@ judge(tm_ctx_t ctx)
 static tm_ctx_t
 judge_unknown(void)
 {
+    if (root == TM_CTX_NONE) {
+        return TM_CTX_NONE;
+    }
     if (!tm_filter_active()) {
         return TM_CTX_UNKNOWN;
     }
@@ -331,7 +354,7 @@ void
 tm_record_big(PyThreadState *tstate, const void *block, size_t size)
 {
     bool world = tm_lock_world();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
+    if (!(tm_hot.gate & TM_GATE_OFF) && !tm_muted) {
         tm_schedule_count_one();
         tm_ctx_t ctx = tm_record_capture(tstate);
         if (ctx == TM_CTX_NONE) {
@@ -581,7 +604,7 @@ tm_record_object(PyThreadState *tstate, const void *block)
     size_t class_size;
     struct tm_trace trace;
     bool world = tm_lock_world();
-    if (tm_hot.gate & TM_GATE_OFF) {
+    if ((tm_hot.gate & TM_GATE_OFF) || tm_muted) {
         goto done;
     }
     tm_slot_t *slot = _PyTraceMalloc_PoolSlot(block, &class_size);

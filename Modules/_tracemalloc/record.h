@@ -25,6 +25,10 @@
    allocator functions: those are part of the outer block. */
 extern _Py_thread_local int tm_nested;
 
+/* Non-zero while this thread is muted; TM_GATE_MUTED is set meanwhile, so that
+   the inline halves need not look. */
+extern _Py_thread_local int tm_muted;
+
 /* Context of the running code of `tstate`, TM_CTX_NONE for lack of memory,
    with TM_CTX_DROPPED when the live filters reject it. */
 tm_ctx_t tm_record_capture_slow(PyThreadState *tstate);
@@ -124,5 +128,8 @@ bool tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
 /* Limit of new contexts; guard: the GIL (world lock when shared). */
 int tm_record_set_limit(int limit);     /* -1: no memory or too many limits */
 int tm_record_limit(void);
+/* All contexts were dropped: begin again under the same limit.  False: no
+   memory, each block counts as lost until a limit is set.  Exclusive access. */
+bool tm_record_restart(void);
 
 #endif /* TM_RECORD_H */

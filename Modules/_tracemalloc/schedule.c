@@ -14,6 +14,7 @@ struct task {
     size_t base;                /* traced size from which it counts */
     PyTime_t deadline;          /* nanoseconds, monotonic */
     bool due, running;
+    bool gone;                  /* cancelled; the owner has yet to take it back */
 };
 
 static struct task *tasks;
@@ -64,7 +65,7 @@ arm(void)
     bool timers = false;
     for (size_t i = 0; i < ntasks; i++) {
         const struct task *t = &tasks[i];
-        if (t->due || t->running) {
+        if (t->due || t->running || t->gone) {
             continue;
         }
         timers |= t->delay != 0;
@@ -103,7 +104,7 @@ find(void *handle)
 static void
 restart(struct task *t)
 {
-    t->due = t->running = false;
+    t->due = t->running = t->gone = false;
     t->base = tm_stats_live();
     if (t->delay != 0) {
         PyTime_t t0 = now();
@@ -161,24 +162,18 @@ void *
 tm_schedule_get(void *owner, size_t i)
 {
     for (size_t k = 0; k < ntasks; k++) {
-        if ((owner == NULL || tasks[k].owner == owner) && i-- == 0) {
+        if (tasks[k].owner == owner && !tasks[k].gone && i-- == 0) {
             return tasks[k].handle;
         }
     }
     return NULL;
 }
 
-size_t
-tm_schedule_count(void)
-{
-    return ntasks;
-}
-
 void *
 tm_schedule_take_due(void *owner)
 {
     for (size_t i = 0; i < ntasks; i++) {
-        if (tasks[i].due && tasks[i].owner == owner) {
+        if (tasks[i].due && !tasks[i].gone && tasks[i].owner == owner) {
             tasks[i].due = false;
             tasks[i].running = true;
             return tasks[i].handle;
@@ -196,15 +191,27 @@ tm_schedule_rearm(void *handle)
     }
 }
 
-bool
-tm_schedule_pending(void *owner)
+void
+tm_schedule_cancel_all(void)
 {
     for (size_t i = 0; i < ntasks; i++) {
-        if (tasks[i].due && tasks[i].owner == owner) {
-            return true;
+        tasks[i].gone = true;
+    }
+    arm();
+    if (ntasks != 0 && tm_schedule_request != NULL) {
+        tm_schedule_request();
+    }
+}
+
+void *
+tm_schedule_gone(void *owner)
+{
+    for (size_t i = 0; i < ntasks; i++) {
+        if (tasks[i].gone && tasks[i].owner == owner) {
+            return tasks[i].handle;
         }
     }
-    return false;
+    return NULL;
 }
 
 /* Mark what is due and ask for a safe point when something is. */
@@ -214,7 +221,7 @@ look(size_t size, PyTime_t time)
     bool any = false;
     for (size_t i = 0; i < ntasks; i++) {
         struct task *t = &tasks[i];
-        if (t->due || t->running) {
+        if (t->due || t->running || t->gone) {
             continue;
         }
         size_t moved = size > t->base ? size - t->base : t->base - size;

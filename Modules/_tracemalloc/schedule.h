@@ -21,17 +21,17 @@
 int tm_schedule_add(void *handle, void *owner, uint64_t delay, size_t threshold);
 /* Take a task out; true when it was there and the caller gets the handle back. */
 bool tm_schedule_remove(void *handle);
-/* The i-th handle of an owner (NULL: of any), or NULL. */
+/* The i-th handle of an owner, or NULL. */
 void *tm_schedule_get(void *owner, size_t i);
-size_t tm_schedule_count(void);
+/* Cancel the tasks of all owners.  Each owner takes its handles back at its
+   next safe point: tm_schedule_gone() names one, tm_schedule_remove() ends it. */
+void tm_schedule_cancel_all(void);
+void *tm_schedule_gone(void *owner);
 
 /* At a safe point: next due task of this owner, marked as running (it does not
    become due again until tm_schedule_rearm), or NULL. */
 void *tm_schedule_take_due(void *owner);
 void tm_schedule_rearm(void *handle);
-/* Something is due for this owner. */
-bool tm_schedule_pending(void *owner);
-
 /* Asks every thread for a safe point; set by the door at start-up. */
 extern void (*tm_schedule_request)(void);
 

@@ -75,6 +75,7 @@ typedef uint32_t tm_slot_t;     /* trace of a pymalloc block, see below */
 enum {
     TM_GATE_OFF = 1,        /* not tracing; hooks may still be linked */
     TM_GATE_SHARED = 2,     /* more than one GIL, or none: take the locks */
+    TM_GATE_MUTED = 4,      /* some thread records nothing (tm_mute_begin) */
 };
 
 /* What the inline halves touch on every call.
