@@ -24,9 +24,11 @@ memory it drops traces and counts them, see Snapshot.lost; the program never
 fails because of it.
 """
 
-# Only the names live here.  What is needed to answer the warnings machinery,
-# even while the interpreter shuts down, is imported at once; everything else
-# is loaded from its submodule when it is first asked for.
+# Only the names live here.  What 3.13 has is imported at once: it costs little
+# (nothing from outside the package is loaded for it), and using it then does
+# not add to the memory that is being watched; also the warnings machinery
+# asks while the interpreter shuts down.  Everything else is loaded from its
+# submodule when it is first asked for.
 
 import sys
 import _tracemalloc
@@ -39,19 +41,20 @@ from _tracemalloc import (
     get_stats, get_traces, get_trace, get_object_trace, get_object_address,
     cancel_tasks, get_arena_size, get_unicode_interned,
 )
-from ._frames import Frame, Traceback, Trace, public as _public
+from ._filters import (
+    BaseFilter, Filter, DomainFilter, _normalize_filename,
+    add_filter, add_include_filter, add_exclude_filter, clear_filters,
+    get_filters,
+)
+from ._frames import Frame, Traceback, Trace, _format_size, public as _public
+from ._snapshot import Snapshot, snapshot_of as _snapshot_of
+from ._stats import Statistic, StatisticDiff, GroupedStats, StatsDiff
+from ._views import _Traces
 
 __version__ = "1.0"
 
 # Names that a submodule provides: loaded, and kept here, at first use.
 _HOMES = {
-    "BaseFilter": "_filters", "Filter": "_filters", "DomainFilter": "_filters",
-    "add_filter": "_filters", "add_include_filter": "_filters",
-    "add_exclude_filter": "_filters", "clear_filters": "_filters",
-    "get_filters": "_filters", "_normalize_filename": "_filters",
-    "Statistic": "_stats", "StatisticDiff": "_stats",
-    "GroupedStats": "_stats", "StatsDiff": "_stats",
-    "Snapshot": "_snapshot", "_Traces": "_views", "_format_size": "_frames",
     "Metric": "_metrics", "get_allocated_blocks": "_metrics",
     "get_process_memory": "_metrics",
     "Task": "_tasks", "TakeSnapshotTask": "_tasks",
@@ -67,8 +70,11 @@ __all__ = [
     "set_fork_policy", "get_fork_policy",
     "get_stats", "get_traces", "get_trace", "get_object_trace",
     "get_object_address", "cancel_tasks", "get_arena_size",
-    "get_unicode_interned", "Frame", "Traceback", "Trace",
-    *(name for name in _HOMES if name[0] != "_"),
+    "get_unicode_interned", "Frame", "Traceback", "Trace", "Snapshot",
+    "Statistic", "StatisticDiff", "GroupedStats", "StatsDiff",
+    "BaseFilter", "Filter", "DomainFilter", "add_filter",
+    "add_include_filter", "add_exclude_filter", "clear_filters",
+    "get_filters", *_HOMES,
 ]
 
 try:
@@ -146,7 +152,7 @@ def get_object_traceback(obj) -> Traceback | None:
     return None if frames is None else Traceback(frames)
 
 
-def take_snapshot() -> "Snapshot":
+def take_snapshot() -> Snapshot:
     """Return a Snapshot of all traced blocks, as they are now.
 
     What building the snapshot allocates is not in it.  Its traces are a
@@ -157,7 +163,6 @@ def take_snapshot() -> "Snapshot":
     if not is_tracing():
         raise RuntimeError("the tracemalloc module must be tracing memory "
                            "allocations to take a snapshot")
-    from ._snapshot import Snapshot, snapshot_of
     if _get_traces is not _tracemalloc._get_traces:
         return Snapshot(_get_traces(), get_traceback_limit())
-    return snapshot_of(_tracemalloc._freeze(), mapping=False)
+    return _snapshot_of(_tracemalloc._freeze(), mapping=False)

@@ -15,7 +15,6 @@ The list of live filters belongs to this module.  The engine gets a copy of
 the rules at each change, under _lock.
 """
 
-import operator
 import os
 from _thread import allocate_lock
 from _tracemalloc import _fnmatch, _set_filters
@@ -134,8 +133,9 @@ class Filter(BaseFilter):
         if not isinstance(name, str):
             raise TypeError("the pattern must be a string, not "
                             + type(name).__name__)
-        if lineno is not None:
-            lineno = operator.index(lineno)
+        if lineno is not None and not isinstance(lineno, int):
+            raise TypeError("lineno must be an integer or None, not "
+                            + type(lineno).__name__)
         # These keys are the ones that stock pickles have.  The properties
         # below stand before them, so that they cannot be assigned.
         vars(self).update(

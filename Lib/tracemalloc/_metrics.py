@@ -61,12 +61,6 @@ def get_process_memory() -> tuple[int, int] | None:
     return rss * page, vms * page
 
 
-def add_all(snapshot, readings: dict) -> None:
-    """Add what a read_*() function returned to a snapshot."""
-    for name, (value, format) in readings.items():
-        snapshot.add_metric(name, value, format)
-
-
 def read_gc() -> dict:
     count = getattr(_tracemalloc, "_gc_objects", None)
     objects = len(gc.get_objects()) if count is None else count()

@@ -4,13 +4,17 @@ A snapshot holds its traces in one of the two views of _views.py, in whatever
 container the user has put there instead, or not at all.  All grouping and
 filtering is done by the columns behind them, in C; this file only words the
 answers in the terms of 3.13 or of PEP 454.
+
+The package imports this file at once, so that a first snapshot does not add
+its own machinery to what the program holds.  What only PEP 454 needs (times,
+metrics, files) is imported where it is used.
 """
 
-import datetime
 import os
+import sys
+import time
 from _collections_abc import Mapping
 from _tracemalloc import Columns, _freeze, is_enabled
-from . import _metrics
 from ._filters import Ask, rule_of
 from ._frames import Traceback, public
 from ._plain import (PlainColumns, UNKNOWN, biggest_changes_first,
@@ -19,7 +23,7 @@ from ._stats import GroupedStats, Statistic, StatisticDiff
 from ._views import TraceMap, _Traces, build, columns_of, draft_frames
 
 # Attributes that are not written to files under their own names.
-PRIVATE = ("_held", "_stats", "_derived")
+PRIVATE = ("_held", "_stats", "_derived", "_when")
 
 # What PEP 454 and 3.13 call the same grouping.
 _GROUPINGS = {"filename": "filename", "line": "lineno", "lineno": "lineno",
@@ -51,8 +55,7 @@ class Snapshot:
     """
 
     def __init__(self, *args, **kwargs):
-        first = args[0] if args else None
-        if isinstance(first, datetime.datetime) or "timestamp" in kwargs:
+        if "timestamp" in kwargs or (args and _is_time(args[0])):
             self._init_draft(*args, **kwargs)
         else:
             self._init_stock(*args, **kwargs)
@@ -60,15 +63,14 @@ class Snapshot:
     def _start(self, traces, limit, timestamp, pid):
         self._held, self._stats, self._derived = traces, None, None
         self.traceback_limit = limit
-        self.timestamp, self.pid = timestamp, pid
+        self._when, self.pid = timestamp, pid
         self.metrics = {}
         self.lost = 0
 
     def _init_stock(self, traces, traceback_limit):
         if not isinstance(traces, _Traces):
             traces = _Traces(traces)
-        self._start(traces, traceback_limit, datetime.datetime.now(),
-                    os.getpid())
+        self._start(traces, traceback_limit, time.time(), os.getpid())
 
     def _init_draft(self, timestamp, pid, traces=None, stats=None,
                     metrics=None):
@@ -82,6 +84,18 @@ class Snapshot:
     def __repr__(self):
         held = "no" if self._held is None else len(self._held)
         return f"<Snapshot timestamp={self.timestamp!s} traces={held}>"
+
+    @property
+    def timestamp(self) -> "datetime.datetime | None":
+        """When the snapshot was made; None if that is not known."""
+        if type(self._when) is float:
+            from datetime import datetime
+            self._when = datetime.fromtimestamp(self._when)
+        return self._when
+
+    @timestamp.setter
+    def timestamp(self, timestamp):
+        self._when = timestamp
 
     # -- traces and statistics, each of which may be missing ---------------
 
@@ -291,16 +305,22 @@ class Snapshot:
                                               draft=True))
         self._stats, self._derived = stats, None
 
-    def add_metric(self, name: str, value: float, format: str
-                   ) -> _metrics.Metric:
+    def add_metric(self, name: str, value: float, format: str) -> "Metric":
         """Add a Metric of this name, value and format, and return it.
 
         ValueError if the snapshot has one of that name.
         """
+        from ._metrics import Metric
         if name in self.metrics:
             raise ValueError(f"there is already a metric named {name!r}")
-        metric = self.metrics[name] = _metrics.Metric(name, value, format)
+        metric = self.metrics[name] = Metric(name, value, format)
         return metric
+
+    def _add_metrics(self, kind, *arguments):
+        from . import _metrics
+        readings = getattr(_metrics, f"read_{kind}")(*arguments)
+        for name, (value, format) in readings.items():
+            self.add_metric(name, value, format)
 
     def get_metric(self, name: str, default=None):
         """Return the value of a metric, or *default* if there is none."""
@@ -309,18 +329,18 @@ class Snapshot:
 
     def add_gc_metrics(self) -> None:
         """Add gc.objects, the number of objects the collector knows."""
-        _metrics.add_all(self, _metrics.read_gc())
+        self._add_metrics("gc")
 
     def add_process_memory_metrics(self) -> None:
         """Add process_memory.rss and .vms, if the platform tells them."""
-        _metrics.add_all(self, _metrics.read_process_memory())
+        self._add_metrics("process_memory")
 
     def add_pymalloc_metrics(self) -> None:
         """Add pymalloc.blocks, and what pymalloc counts if it is used:
 
         pymalloc.size, .max_size, .allocated, .free, .fragmentation.
         """
-        _metrics.add_all(self, _metrics.read_pymalloc())
+        self._add_metrics("pymalloc")
 
     def add_tracemalloc_metrics(self) -> None:
         """Add what the tracer holds, and what it takes itself.
@@ -330,11 +350,11 @@ class Snapshot:
         number of traces, if the snapshot has them.
         """
         count = None if self._held is None else len(self._held)
-        _metrics.add_all(self, _metrics.read_tracer(count))
+        self._add_metrics("tracer", count)
 
     def add_unicode_metrics(self) -> None:
         """Add unicode_interned.size and .len: the table of interned strings."""
-        _metrics.add_all(self, _metrics.read_unicode())
+        self._add_metrics("unicode")
 
     # -- files and copies --------------------------------------------------
 
@@ -369,19 +389,23 @@ class Snapshot:
         state = {name: value for name, value in vars(self).items()
                  if name not in PRIVATE}
         state["traces"], state["stats"] = self._held, self._stats
+        state["timestamp"] = self.timestamp
         state["metrics"] = {
             name: (metric.value, metric.format)
-            if isinstance(metric, _metrics.Metric) else metric
+            if hasattr(metric, "format") else metric
             for name, metric in self.metrics.items()}
         return state
 
     def __setstate__(self, state):
         state = dict(state)
-        self._start(state.pop("traces"), 1, None, None)
+        self._start(state.pop("traces"), 1, state.pop("timestamp", None),
+                    None)
         self._stats = state.pop("stats", None)
         for name, value in state.pop("metrics", {}).items():
-            self.metrics[name] = (_metrics.Metric(name, *value)
-                                  if isinstance(value, tuple) else value)
+            if isinstance(value, tuple):
+                self.add_metric(name, *value)
+            else:
+                self.metrics[name] = value
         vars(self).update(state)
 
 
@@ -389,7 +413,8 @@ def snapshot_of(columns, mapping: bool, metrics: bool = False,
                 cls: type = Snapshot) -> Snapshot:
     """Make a snapshot of what the engine has frozen just now."""
     if mapping:
-        snapshot = cls(datetime.datetime.now(), os.getpid(),
+        from datetime import datetime
+        snapshot = cls(datetime.now(), os.getpid(),
                        TraceMap(columns) if columns.has_traces else None)
         snapshot.traceback_limit = columns.traceback_limit
         if not columns.has_traces:
@@ -405,6 +430,11 @@ def snapshot_of(columns, mapping: bool, metrics: bool = False,
         snapshot.add_pymalloc_metrics()
         snapshot.add_unicode_metrics()
     return snapshot
+
+
+def _is_time(value) -> bool:
+    module = sys.modules.get("datetime")
+    return module is not None and isinstance(value, module.datetime)
 
 
 def _longest(traces) -> int:

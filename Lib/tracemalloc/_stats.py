@@ -5,7 +5,6 @@ return; GroupedStats and StatsDiff are what PEP 454 has for the same purpose.
 All are plain values that belong to whoever asked for them.
 """
 
-import datetime
 from ._frames import _format_size, public
 from ._plain import difference
 
@@ -135,7 +134,7 @@ class GroupedStats:
     because the tracer had no memory for them.
     """
 
-    def __init__(self, timestamp: datetime.datetime, stats: dict,
+    def __init__(self, timestamp: "datetime.datetime", stats: dict,
                  group_by: str, cumulative: bool = False,
                  metrics: dict | None = None):
         self.timestamp, self.stats = timestamp, stats
