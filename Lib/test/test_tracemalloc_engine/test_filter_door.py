@@ -353,10 +353,15 @@ def objects():
                 sum(t is not None for t in traces))
 
     def test_reused_in_excluded_code(self):
+        # (Afterwards their size is not known any more, so that they are not
+        # traced in a.py either, as after an allocation in b.py.)
         engine._set_filters([drop("dir/b.py")])
-        for _ in range(5):
+        for i in range(5):
             mine = self.objects_a()
-            self.assertEqual(self.count(mine), (80, 80))
+            ours, traced = self.count(mine)
+            self.assertEqual(ours, traced)
+            if i == 0:
+                self.assertEqual(ours, 80)
             del mine
             theirs = self.objects_b()
             self.assertEqual(self.count(theirs), (0, 0))
