@@ -51,7 +51,7 @@ from ._snapshot import Snapshot, snapshot_of as _snapshot_of
 from ._stats import Statistic, StatisticDiff, GroupedStats, StatsDiff
 from ._views import _Traces
 
-__version__ = "1.0"
+__version__ = _tracemalloc.__version__
 
 # Names that a submodule provides: loaded, and kept here, at first use.
 _HOMES = {
