@@ -228,7 +228,7 @@ class Snapshot:
         columns = _filtered(self._need_columns(), filters, draft=False)
         new = Snapshot(_Traces(columns), self.traceback_limit)
         new._held = self._view(columns)
-        new.timestamp, new.pid = self.timestamp, self.pid
+        new._when, new.pid = self._when, self.pid
         new.metrics, new.lost = dict(self.metrics), self.lost
         return new
 

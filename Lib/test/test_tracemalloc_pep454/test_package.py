@@ -197,7 +197,8 @@ class WarningTests(unittest.TestCase):
         done = run("import atexit, tracemalloc as t\n"
                    "atexit.register(lambda: print(len(t.take_snapshot()"
                    ".statistics('filename')) > 0))\n"
-                   "t.start()\n")
+                   "t.start()\n"
+                   "keep = [bytearray(99)]\n")
         self.assertEqual((done.stdout, done.stderr), ("True\n", ""))
 
 
