@@ -109,8 +109,12 @@ static PyObject *
 tm_mod_get_traced_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     struct tm_totals totals = tm_get_totals();
-    return Py_BuildValue("nn", (Py_ssize_t)totals.live,
-                         (Py_ssize_t)totals.peak);
+    PyObject *live = PyLong_FromSize_t(totals.live);
+    PyObject *peak = live ? PyLong_FromSize_t(totals.peak) : NULL;
+    PyObject *pair = peak ? PyTuple_Pack(2, live, peak) : NULL;
+    Py_XDECREF(live);
+    Py_XDECREF(peak);
+    return pair;
 }
 
 PyDoc_STRVAR(reset_peak_doc,
@@ -281,7 +285,8 @@ trace_object(uintptr_t addr)
         Py_RETURN_NONE;
     }
     PyObject *frames = _PyTraceMalloc_ContextFrames(trace.ctx, 1);
-    return frames ? Py_BuildValue("nN", (Py_ssize_t)trace.size, frames) : NULL;
+    return frames ? Py_BuildValue("KN", (unsigned long long)trace.size, frames)
+                  : NULL;
 }
 
 PyDoc_STRVAR(get_trace_doc,

@@ -414,7 +414,7 @@ fire(PyObject *task)
         PyErr_WriteUnraisable(task);
     }
     if (go_on > 0) {
-        tm_task_rearm(task);
+        tm_task_called(task);
     }
     else {
         _PyTraceMalloc_CancelTask(task);
@@ -435,4 +435,5 @@ _PyTraceMalloc_RunTasks(PyThreadState *tstate)
         PyErr_SetRaisedException(pending);
         Py_DECREF(task);
     }
+    tm_task_rearm(owner);
 }

@@ -104,7 +104,8 @@ int tm_task_schedule(void *handle, void *owner, uint64_t delay,
 bool tm_task_cancel(void *handle);
 void *tm_task_get(void *owner, size_t i);
 void *tm_task_take_due(void *owner);
-void tm_task_rearm(void *handle);
+void tm_task_called(void *handle);
+void tm_task_rearm(void *owner);
 void tm_task_cancel_all(void);
 void *tm_task_gone(void *owner);
 

@@ -443,10 +443,18 @@ tm_task_take_due(void *owner)
 }
 
 void
-tm_task_rearm(void *handle)
+tm_task_called(void *handle)
 {
     bool world = tm_lock_world();
-    tm_schedule_rearm(handle);
+    tm_schedule_called(handle);
+    tm_unlock_world(world);
+}
+
+void
+tm_task_rearm(void *owner)
+{
+    bool world = tm_lock_world();
+    tm_schedule_rearm(owner);
     tm_unlock_world(world);
 }
 

@@ -38,6 +38,8 @@ struct tm_view {
     PyObject **files;
     PyObject **sites[2];
     PyObject **chains[2];
+    bool passing;               /* serves one muted call: nothing to hide, and
+                                   each traceback has frames of its own */
 };
 
 void tm_view_clear(struct tm_view *view);

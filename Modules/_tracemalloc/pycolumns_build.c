@@ -56,19 +56,31 @@ _PyTraceMalloc_GetStats(void)
     return stats;
 }
 
+/* Only the list object itself is traced, as in stock 3.13: what it holds is made
+   by a muted thread. */
 PyObject *
 _PyTraceMalloc_GetTracesList(void)
 {
-    struct tm_snapshot *s = freeze(true);
-    PyObject *list = NULL;
-    if (s != NULL) {
-        struct tm_view view = {.tables = s->tables};
-        tm_mute_begin();
-        list = tm_view_list(&view, s);
-        tm_view_clear(&view);
-        tm_mute_end();
-        tm_snapshot_free(s);
+    PyObject *list = PyList_New(0);
+    struct tm_snapshot *s = list != NULL ? freeze(true) : NULL;
+    if (s == NULL) {
+        Py_XDECREF(list);
+        return NULL;
     }
+    struct tm_view view = {.tables = s->tables, .passing = true};
+    tm_mute_begin();
+    for (size_t i = 0; i < s->ntraces; i++) {
+        PyObject *trace = tm_view_trace(&view, s, i, 0);
+        int status = trace != NULL ? PyList_Append(list, trace) : -1;
+        Py_XDECREF(trace);
+        if (status < 0) {
+            Py_CLEAR(list);
+            break;
+        }
+    }
+    tm_view_clear(&view);
+    tm_mute_end();
+    tm_snapshot_free(s);
     return list;
 }
 

@@ -59,11 +59,11 @@ hide(PyObject *object)
 /* Keep an object just made, NULL if that failed, and return what is kept: making
    it may have let another thread in, which has then made the same one. */
 static PyObject *
-keep(PyObject **place, PyObject *object)
+keep(const struct tm_view *v, PyObject **place, PyObject *object)
 {
     if (*place == NULL) {
         *place = object;
-        if (object != NULL) {
+        if (object != NULL && !v->passing) {
             hide(object);
         }
     }
@@ -84,7 +84,7 @@ tm_view_file(struct tm_view *v, uint32_t file, int draft)
         return place != NULL ? Py_NewRef(*place) : NULL;
     }
     const struct tm_name *name = &v->tables->files[file];
-    return keep(place, PyUnicode_FromKindAndData(name->kind, name->data,
+    return keep(v, place, PyUnicode_FromKindAndData(name->kind, name->data,
                                                  name->length));
 }
 
@@ -112,6 +112,9 @@ PyObject *
 tm_view_site(struct tm_view *v, uint32_t site, int draft)
 {
     draft = draft && is_unknown(v->tables, site);
+    if (v->passing) {
+        return new_frame(v, &v->tables->sites[site], draft);
+    }
     PyObject **place = cached(&v->sites[draft], v->tables->nsites, site);
     if (place == NULL || *place != NULL) {
         return place != NULL ? Py_NewRef(*place) : NULL;
@@ -120,7 +123,7 @@ tm_view_site(struct tm_view *v, uint32_t site, int draft)
     if (frame != NULL && v->tables->sites[site].line != 0) {
         hide(PyTuple_GET_ITEM(frame, 1));
     }
-    return keep(place, frame);
+    return keep(v, place, frame);
 }
 
 static PyObject *
@@ -156,7 +159,7 @@ tm_view_chain(struct tm_view *v, uint32_t chain, int draft)
             differs = is_unknown(t, links[i]);
         }
     }
-    return keep(place, draft && !differs ? tm_view_chain(v, chain, 0)
+    return keep(v, place, draft && !differs ? tm_view_chain(v, chain, 0)
                                          : new_chain(v, chain, draft));
 }
 

@@ -14,6 +14,7 @@ struct task {
     size_t base;                /* traced size from which it counts */
     PyTime_t deadline;          /* nanoseconds, monotonic */
     bool due, running;
+    bool called;                /* running, and its call has returned */
     bool gone;                  /* cancelled; the owner has yet to take it back */
 };
 
@@ -104,7 +105,7 @@ find(void *handle)
 static void
 restart(struct task *t)
 {
-    t->due = t->running = t->gone = false;
+    t->due = t->running = t->called = t->gone = false;
     t->base = tm_stats_live();
     if (t->delay != 0) {
         PyTime_t t0 = now();
@@ -183,11 +184,21 @@ tm_schedule_take_due(void *owner)
 }
 
 void
-tm_schedule_rearm(void *handle)
+tm_schedule_called(void *handle)
 {
     struct task *t = find(handle);
     if (t != NULL && t->running) {
-        restart(t);
+        t->called = true;
+    }
+}
+
+void
+tm_schedule_rearm(void *owner)
+{
+    for (size_t i = 0; i < ntasks; i++) {
+        if (tasks[i].called && tasks[i].owner == owner) {
+            restart(&tasks[i]);
+        }
     }
 }
 

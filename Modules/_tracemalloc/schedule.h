@@ -31,7 +31,11 @@ void *tm_schedule_gone(void *owner);
 /* At a safe point: next due task of this owner, marked as running (it does not
    become due again until tm_schedule_rearm), or NULL. */
 void *tm_schedule_take_due(void *owner);
-void tm_schedule_rearm(void *handle);
+/* Its call has returned and it goes on. */
+void tm_schedule_called(void *handle);
+/* Let the owner's tasks that were called wait anew, from the size and the time
+   now.  Once after all due ones: tasks must not set each other off. */
+void tm_schedule_rearm(void *owner);
 /* Asks every thread for a safe point; set by the door at start-up. */
 extern void (*tm_schedule_request)(void);
 
