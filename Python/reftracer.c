@@ -1,30 +1,37 @@
 /* Reference tracers: the functions of C programs that hear of every object
-   that is created or destroyed (PyRefTracer_SetTracer() and its relatives).
+   that is created or destroyed (PyRefTracer_SetTracer() and its relatives),
+   and who else is told when an object is made.
 
-   The data is `_PyRuntime.ref_tracer`; this file owns all of it but the bit
-   of memory tracing in `watched` (see pycore_reftracer.h).
+   The data is `_PyRuntime.ref_tracer` (pycore_reftracer.h):
 
-       field         written by                              read by
-       tracer_func   the holder of `mutex`, inside `version`  any thread
-       tracer_data   the same                                 any thread
-       version       the holder of `mutex`; odd: being written any thread
-       watched       atomically, each bit by its owner        any thread
-       remover       the holder of `mutex`                    any thread
+       field               written by                     read by
+       told, current       the holder of `mutex`          any thread
+       remover             the holder of `mutex`          any thread
+       retired             the holder of `mutex`          the same
+       watched, created    the holder of `watch_mutex`    any thread
 
-   A reader never waits: what it reads between two equal, even values of
-   `version` belongs together, and when they differ the tracer is just being
-   exchanged, so there is nobody to tell.  That makes the pair whole even
-   where several interpreters run in parallel with a GIL each.  In the
-   free-threaded build the world is stopped for the exchange too, so that no
-   thread is still on its way into the old tracer when a setter returns. */
+   `told` and `current` are the same but while a tracer is being removed.
+
+   A reader never waits.  It fetches one pointer, and what that leads to is
+   never changed, so a function is not called with the data of another one even
+   where several interpreters run in parallel with a GIL each.  In the free-
+   threaded build the world is stopped for a change, so that no thread is still
+   on its way into the old tracer when a setter returns.
+
+   `watch_mutex` is a leaf, held for a few instructions.  `mutex` is held while
+   the old tracer is told of its removal, which may take as long as it likes;
+   whoever waits for it has detached its thread state. */
 
 #include "Python.h"
 #include "pycore_lock.h"          // _PyMutex_TryUnlock()
+#include "pycore_object.h"        // _PyReftracerTrack()
 #include "pycore_pyerrors.h"      // _PyErr_Occurred()
 #include "pycore_pystate.h"       // _PyEval_StopTheWorldAll()
 #include "pycore_reftracer.h"
 #include "pycore_runtime.h"       // _PyRuntime
 #include "pycore_tracemalloc.h"   // _PyTraceMalloc_NewReference()
+
+#include <stdlib.h>               // malloc()
 
 #define SLOT (&_PyRuntime.ref_tracer)
 
@@ -35,49 +42,39 @@
 #endif
 
 
-/* --- telling --------------------------------------------------------- */
+/* --- who is told of new objects ---------------------------------------- */
+
+static void
+tell_tracer(PyObject *op)
+{
+    _PyReftracerTrack(op, PyRefTracer_CREATE);
+}
+
+static void
+tell_both(PyObject *op)
+{
+    _PyTraceMalloc_NewReference(op);
+    _PyReftracerTrack(op, PyRefTracer_CREATE);
+}
 
 void
 _Py_WatchObjects(int bit, int on)
 {
-    int old = _Py_atomic_load_int_relaxed(&SLOT->watched);
-    int wanted;
-    do {
-        wanted = on ? (old | bit) : (old & ~bit);
-    } while (!_Py_atomic_compare_exchange_int(&SLOT->watched, &old, wanted));
-}
-
-void
-_PyRefTracer_Emit(PyObject *op, PyRefTracerEvent event)
-{
-    uint32_t before = _Py_atomic_load_uint32_acquire(&SLOT->version);
-    PyRefTracer func = (PyRefTracer)_Py_atomic_load_ptr_acquire(
-        (void *)&SLOT->tracer_func);
-    void *data = _Py_atomic_load_ptr_acquire(&SLOT->tracer_data);
-    uint32_t after = _Py_atomic_load_uint32_acquire(&SLOT->version);
-    if (func != NULL && before == after && !(before & 1)) {
-        func(op, event, data);
-    }
-}
-
-void
-_Py_ObjectCreated(PyObject *op)
-{
-    const int watched = _Py_WATCHED();
-    if (watched == _Py_WATCH_TRACEMALLOC) {
-        _PyTraceMalloc_NewReference(op);
-        return;
-    }
-    if (watched & _Py_WATCH_TRACEMALLOC) {
-        _PyTraceMalloc_NewReference(op);
-    }
-    if (watched & _Py_WATCH_REFTRACER) {
-        _PyRefTracer_Emit(op, PyRefTracer_CREATE);
-    }
+    static void (*const listeners[])(PyObject *) = {
+        [0] = NULL,
+        [_Py_WATCH_REFTRACER] = tell_tracer,
+        [_Py_WATCH_TRACEMALLOC] = _PyTraceMalloc_NewReference,
+        [_Py_WATCH_REFTRACER | _Py_WATCH_TRACEMALLOC] = tell_both,
+    };
+    PyMutex_LockFlags(&SLOT->watch_mutex, _Py_LOCK_DONT_DETACH);
+    SLOT->watched = on ? (SLOT->watched | bit) : (SLOT->watched & ~bit);
+    _Py_atomic_store_ptr_release((void *)&SLOT->created,
+                                 (void *)listeners[SLOT->watched]);
+    PyMutex_Unlock(&SLOT->watch_mutex);
 }
 
 
-/* --- changing -------------------------------------------------------- */
+/* --- stopping the others ------------------------------------------------ */
 
 static uintptr_t
 me(void)
@@ -98,7 +95,7 @@ has_stopped_others(PyThreadState *tstate)
 /* Stop the other threads of the free-threaded build, unless they are stopped
    for the caller already: a tracer may be called, and change the tracer, just
    then, and stopping them twice would wait for ever.
-   Returns what resume() needs. */
+   Returns what resume_others() needs. */
 static int
 pause_others(PyThreadState *tstate)
 {
@@ -110,35 +107,58 @@ pause_others(PyThreadState *tstate)
 }
 
 static void
-resume(int paused)
+resume_others(int paused)
 {
     if (paused) {
         _PyEval_StartTheWorldAll(&_PyRuntime);
     }
 }
 
+
+/* --- changing the tracer; the caller holds the mutex --------------------- */
+
 static void
-listen(PyThreadState *tstate, int on)
+tell(PyThreadState *tstate, struct _Py_reftracer *tracer)
 {
     int paused = pause_others(tstate);
-    _Py_WatchObjects(_Py_WATCH_REFTRACER, on);
-    resume(paused);
+    _Py_atomic_store_ptr_release(&SLOT->told, tracer);
+    _Py_WatchObjects(_Py_WATCH_REFTRACER, tracer != NULL);
+    resume_others(paused);
 }
 
-/* Tell the tracer in the slot that it is about to go.  It hears nothing more
-   from the moment at which it is told, whatever it does.  When it objects by
-   setting an exception it stays.  Returns 0, or -1 with that exception.
-   The caller holds the mutex. */
+/* Another interpreter's thread can have fetched the pointer just before it was
+   changed.  As long as there are several the pair is kept. */
+static void
+retire(struct _Py_reftracer *tracer)
+{
+    if (tracer != NULL) {
+        tracer->next = SLOT->retired;
+        SLOT->retired = tracer;
+    }
+    PyInterpreterState *first = PyInterpreterState_Head();
+    if (first == NULL || PyInterpreterState_Next(first) != NULL) {
+        return;
+    }
+    while (SLOT->retired != NULL) {
+        struct _Py_reftracer *next = SLOT->retired->next;
+        free(SLOT->retired);
+        SLOT->retired = next;
+    }
+}
+
+/* Tell the tracer that it is about to go.  It hears nothing more from the
+   moment at which it is told, whatever it does.  When it objects by setting an
+   exception it stays.  Returns 0, or -1 with that exception. */
 static int
-dismiss(PyThreadState *tstate)
+dismiss(PyThreadState *tstate, struct _Py_reftracer *tracer)
 {
     PyObject *pending = _PyErr_GetRaisedException(tstate);
-    listen(tstate, 0);
+    tell(tstate, NULL);
     _Py_atomic_store_uintptr_relaxed(&SLOT->remover, me());
-    SLOT->tracer_func(NULL, PyRefTracer_TRACKER_REMOVED, SLOT->tracer_data);
+    tracer->func(NULL, PyRefTracer_TRACKER_REMOVED, tracer->data);
     _Py_atomic_store_uintptr_relaxed(&SLOT->remover, 0);
     if (_PyErr_Occurred(tstate)) {
-        listen(tstate, 1);
+        tell(tstate, tracer);
         _PyErr_ChainExceptions1(pending);
         return -1;
     }
@@ -146,22 +166,26 @@ dismiss(PyThreadState *tstate)
     return 0;
 }
 
-/* Put a pair into the slot; the caller holds the mutex. */
-static void
-install(PyThreadState *tstate, PyRefTracer tracer, void *data)
+/* Put `tracer` (NULL: nobody) in the place of the current one.  0, or -1 with
+   an exception, and `tracer` is not used then. */
+static int
+replace(PyThreadState *tstate, struct _Py_reftracer *tracer)
 {
-    int paused = pause_others(tstate);
-    uint32_t version = SLOT->version;
-    _Py_atomic_store_uint32(&SLOT->version, version + 1);
-    _Py_atomic_store_ptr_release((void *)&SLOT->tracer_func, (void *)tracer);
-    _Py_atomic_store_ptr_release(&SLOT->tracer_data, data);
-    _Py_atomic_store_uint32(&SLOT->version, version + 2);
-    _Py_WatchObjects(_Py_WATCH_REFTRACER, tracer != NULL);
-    resume(paused);
+    struct _Py_reftracer *old = SLOT->current;
+    if (old != NULL && dismiss(tstate, old) < 0) {
+        return -1;
+    }
+    _Py_atomic_store_ptr_release(&SLOT->current, tracer);
+    tell(tstate, tracer);
+    retire(old);
+    return 0;
 }
 
+
+/* --- the interface ------------------------------------------------------ */
+
 int
-PyRefTracer_SetTracer(PyRefTracer tracer, void *data)
+PyRefTracer_SetTracer(PyRefTracer func, void *data)
 {
     PyThreadState *tstate = _PyThreadState_GET();
     _Py_EnsureTstateNotNULL(tstate);
@@ -172,16 +196,24 @@ PyRefTracer_SetTracer(PyRefTracer tracer, void *data)
                         "cannot set another one");
         return -1;
     }
+    struct _Py_reftracer *tracer = NULL;
+    if (func != NULL) {
+        /* Not from Python's allocators: they may be traced. */
+        tracer = malloc(sizeof(*tracer));
+        if (tracer == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        tracer->func = func;
+        tracer->data = data;
+    }
     PyMutex_Lock(&SLOT->mutex);
-    int err = 0;
-    if (SLOT->tracer_func != NULL) {
-        err = dismiss(tstate);
-    }
-    if (err == 0) {
-        install(tstate, tracer, tracer != NULL ? data : NULL);
-    }
+    int err = replace(tstate, tracer);
     /* A tracer that forked leaves the child with a fresh mutex. */
     (void)_PyMutex_TryUnlock(&SLOT->mutex);
+    if (err < 0) {
+        free(tracer);
+    }
     return err;
 }
 
@@ -190,34 +222,22 @@ PyRefTracer_GetTracer(void **data)
 {
     _Py_EnsureTstateNotNULL(_PyThreadState_GET());
 
-    PyRefTracer func;
-    void *found;
-    uint32_t before;
-    do {
-        before = _Py_atomic_load_uint32_acquire(&SLOT->version);
-        func = (PyRefTracer)_Py_atomic_load_ptr_acquire(
-            (void *)&SLOT->tracer_func);
-        found = _Py_atomic_load_ptr_acquire(&SLOT->tracer_data);
-    } while ((before & 1)
-             || before != _Py_atomic_load_uint32_acquire(&SLOT->version));
+    struct _Py_reftracer *tracer = (struct _Py_reftracer *)
+        _Py_atomic_load_ptr_acquire(&SLOT->current);
     if (data != NULL) {
-        *data = found;
+        *data = tracer != NULL ? tracer->data : NULL;
     }
-    return func;
+    return tracer != NULL ? tracer->func : NULL;
 }
 
 void
 _PyRefTracer_AfterFork(void)
 {
     _PyMutex_at_fork_reinit(&SLOT->mutex);
-    if (SLOT->version & 1) {
-        /* Half written by a thread that the child does not have. */
-        SLOT->tracer_func = NULL;
-        SLOT->tracer_data = NULL;
-        SLOT->version++;
-    }
+    _PyMutex_at_fork_reinit(&SLOT->watch_mutex);
     if (SLOT->remover != me()) {
         SLOT->remover = 0;
-        _Py_WatchObjects(_Py_WATCH_REFTRACER, SLOT->tracer_func != NULL);
+        SLOT->told = SLOT->current;
+        _Py_WatchObjects(_Py_WATCH_REFTRACER, SLOT->current != NULL);
     }
 }

@@ -3,13 +3,11 @@
    Two parties can: a reference tracer that somebody registered with
    PyRefTracer_SetTracer(), and memory tracing, which must learn of objects
    that are made in a block it already knows (a free list, a resize).  Neither
-   uses the place of the other.  `_PyRuntime.ref_tracer.watched` says with one
-   bit each who is listening; code that makes or destroys an object tests that
-   field alone, so a program that nobody watches pays for a single test.
+   uses the place of the other.  Where an object is made, and where one dies,
+   a single pointer is looked at, so a program that nobody watches pays what it
+   has always paid.
 
-   struct _reftracer_runtime_state (pycore_runtime.h) is owned by
-   Python/reftracer.c, except for the bit of memory tracing, which the engine
-   switches with _Py_WatchObjects(). */
+   Python/reftracer.c owns the state and describes its guards. */
 
 #ifndef Py_INTERNAL_REFTRACER_H
 #define Py_INTERNAL_REFTRACER_H
@@ -21,25 +19,54 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
-#include "pycore_pyatomic_ft_wrappers.h"  // FT_ATOMIC_LOAD_INT_RELAXED()
+#include "pycore_pyatomic_ft_wrappers.h"  // FT_ATOMIC_LOAD_PTR_ACQUIRE()
+
+/* A tracer and what is passed to it.  Never changed once it can be seen, so
+   whoever has got hold of one has a function and the data that belongs to it. */
+struct _Py_reftracer {
+    PyRefTracer func;
+    void *data;
+    struct _Py_reftracer *next;    /* of those that wait to be freed */
+};
+
+/* Member of _PyRuntime. */
+struct _reftracer_runtime_state {
+    struct _Py_reftracer *told;    /* hears of objects; NULL: nobody does */
+    void (*created)(PyObject *);   /* for new objects; NULL: nobody listens */
+    struct _Py_reftracer *current; /* the registered one; NULL: none is */
+    struct _Py_reftracer *retired;
+    uintptr_t remover;             /* thread that is removing it, or 0 */
+    int watched;                   /* bits, see below */
+    PyMutex watch_mutex;
+    PyMutex mutex;
+};
 
 /* Bits of `watched`. */
-#define _Py_WATCH_REFTRACER 1      /* a tracer is registered */
+#define _Py_WATCH_REFTRACER 1      /* a tracer is told */
 #define _Py_WATCH_TRACEMALLOC 2    /* memory tracing is on */
 
-/* The field as code reads it: with a GIL as plainly as any other. */
-#define _Py_WATCHED() FT_ATOMIC_LOAD_INT_RELAXED(_PyRuntime.ref_tracer.watched)
-
-/* Set (on != 0) or clear `bit` of `watched`.  Any thread, no lock needed. */
+/* Set (on != 0) or clear `bit`.  Any thread; no lock is waited for long. */
 extern void _Py_WatchObjects(int bit, int on);
 
-/* Tell the registered tracer, if there is one.  The caller has a thread
-   state; `op` is NULL only for PyRefTracer_TRACKER_REMOVED. */
-PyAPI_FUNC(void) _PyRefTracer_Emit(PyObject *op, PyRefTracerEvent event);
+/* Tell the reference tracer, if there is one.  The caller has a thread state. */
+#define _Py_TELL_REFTRACER(op, event) \
+    do { \
+        struct _Py_reftracer *told = (struct _Py_reftracer *) \
+            FT_ATOMIC_LOAD_PTR_ACQUIRE(_PyRuntime.ref_tracer.told); \
+        if (told != NULL) { \
+            told->func((op), (event), told->data); \
+        } \
+    } while (0)
 
-/* Somebody is watching, and `op` has just been made: reference count and type
-   are set, nothing else needs to be. */
-extern void _Py_ObjectCreated(PyObject *op);
+/* `op` has just been made: its reference count and its type are set. */
+#define _Py_TELL_CREATED(op) \
+    do { \
+        void (*created)(PyObject *) = (void (*)(PyObject *)) \
+            FT_ATOMIC_LOAD_PTR_ACQUIRE(_PyRuntime.ref_tracer.created); \
+        if (created != NULL) { \
+            created(op); \
+        } \
+    } while (0)
 
 /* In the child of a fork: a change that another thread had begun is undone. */
 extern void _PyRefTracer_AfterFork(void);
