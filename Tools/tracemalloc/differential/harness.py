@@ -12,13 +12,16 @@ The tracer of 3.13 keeps the names of traced files alive, ours has copies.  A
 program that makes up file names therefore keeps them itself.
 
 A program is a file with main(h) and, where it needs imports or data made
-before tracing starts, setup().  main() calls the Harness it is given.
+before tracing starts, setup().  main() calls the Harness it is given.  STATES
+is the number of further threads and interpreters that it has at most at a time
+(see run.py).
 
 Nothing is formatted, and no free list is touched, while tracing: a checkpoint
 keeps the raw list of _get_traces() and the numbers; they are written when
 tracing has stopped.  Traces whose most recent frame is in this file are left
-out; the numbers are kept as they are, less what the kept lists weigh.  What
-a list weighs is compared, too: its items are not traced, as in 3.13.
+out; the numbers are kept as they are, less what the kept answers weigh.  The
+peak is reset after each answer, so that all of a peak is above one such weight.
+What a list weighs is compared, too: its items are not traced, as in 3.13.
 """
 import gc
 import json
@@ -26,7 +29,15 @@ import sys
 import _tracemalloc
 
 MAX_RECORDS = 400
+# What was kept before is not traced from here on.
+FORGOTTEN = ("forgotten", "", None, None, None)
 clear_caches = sys._clear_internal_caches
+
+
+def memory_now() -> tuple[int, int]:
+    """Current and peak; made anew, for an int has more sizes than one."""
+    current, peak = _tracemalloc.get_traced_memory()
+    return current + 0, peak + 0
 
 
 class Harness:
@@ -35,8 +46,8 @@ class Harness:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self.kept_bytes = 0
         self.records: list = [None] * MAX_RECORDS
+        self.lists: list = [None] * 100
 
     def _add(self, record: tuple) -> None:
         self.records[self.used] = record
@@ -53,26 +64,36 @@ class Harness:
         clear_caches()
         if collect:
             gc.collect()
-        memory = _tracemalloc.get_traced_memory()
+        else:
+            # The list to be returned comes from no free list in any case:
+            # 3.13 makes it before it looks, ours afterwards.
+            for i in range(100):
+                self.lists[i] = []
+        memory = memory_now()
+        _tracemalloc.reset_peak()
         traces = _tracemalloc._get_traces()
-        weight = _tracemalloc.get_traced_memory()[0] - memory[0]
-        self._add(("check", label, memory, traces, self.kept_bytes, weight))
-        self.kept_bytes += weight
+        self._add(("check", label, memory, traces,
+                   memory_now()))
+        _tracemalloc.reset_peak()
 
     def numbers(self, label: str) -> None:
-        """Keep current and peak only."""
+        """Keep current and peak only; the peak is not reset."""
         clear_caches()
-        self._add(("numbers", label, _tracemalloc.get_traced_memory(), None,
-                   self.kept_bytes, None))
+        self._add(("numbers", label, memory_now(), None,
+                   None))
 
     def traceback(self, label: str, obj: object) -> None:
         """Keep the traceback of one object."""
-        self._add(("traceback", label,
-                   _tracemalloc._get_object_traceback(obj), None, 0, None))
+        # In 3.13 the names are shared with the tracer, ours makes new ones.
+        before = memory_now()
+        frames = _tracemalloc._get_object_traceback(obj)
+        self._add(("traceback", label, before, frames,
+                   memory_now()))
+        _tracemalloc.reset_peak()
 
     def note(self, label: str, value: object) -> None:
         """Keep a plain value (number, string, bool, None)."""
-        self._add(("note", label, value, None, 0, None))
+        self._add(("note", label, value, None, None))
 
     def reset_peak(self) -> None:
         clear_caches()
@@ -80,12 +101,12 @@ class Harness:
 
     def clear(self) -> None:
         _tracemalloc.clear_traces()
-        self.kept_bytes = 0         # what is kept so far is not traced now
+        self._add(FORGOTTEN)
 
     def restart(self, limit: int) -> None:
         """Stop tracing, drop all, trace again with another limit."""
         _tracemalloc.stop()
-        self.kept_bytes = 0
+        self._add(FORGOTTEN)
         _tracemalloc.start(limit)
 
 
@@ -95,6 +116,7 @@ class Writer:
     def __init__(self, prefixes: list[str]) -> None:
         self.prefixes = prefixes
         self.tables: dict[tuple, int] = {}
+        self.kept = 0               # traced bytes of the answers so far
 
     def name(self, filename: str) -> str:
         for prefix in self.prefixes:
@@ -107,28 +129,40 @@ class Writer:
         return self.tables.setdefault(plain, len(self.tables))
 
     def record(self, record: tuple) -> dict:
-        kind, label, value, traces, kept, weight = record
+        """A record as plain data, in the order of the run."""
+        kind, label, value, answer, after = record
         out = {"kind": kind, "label": label}
-        if kind in ("check", "numbers"):
-            out["memory"] = [n - kept for n in value]
-        if kind == "traceback":
-            out["value"] = None if value is None else self.frames(value)
-        if kind == "note":
+        if kind == "forgotten":
+            self.kept = 0
+        elif kind == "note":
             out["value"] = value
-        if kind == "check":
-            out["weight"] = weight
-            counts: dict[tuple, int] = {}
-            for domain, size, frames, total in traces:
-                if frames[0][0] != __file__:
-                    key = domain, size, self.frames(frames), total
-                    counts[key] = counts.get(key, 0) + 1
-            out["traces"] = [[*k, n] for k, n in counts.items()]
+        else:
+            out["memory"] = [n - self.kept for n in value]
+        if kind == "traceback":
+            out["value"] = None if answer is None else self.frames(answer)
+        elif kind == "check":
+            out["traces"] = self.traces(answer)
+        if after is not None:
+            weight = after[0] - value[0]
+            self.kept += weight
+            if kind == "check":
+                out["weight"] = weight, after[1] - value[0]
         return out
 
-    def write(self, path: str, records: list) -> None:
+    def traces(self, traces: list) -> list:
+        """[domain, size, traceback, total frames, how many], ours left out."""
+        counts: dict[tuple, int] = {}
+        for domain, size, frames, total in traces:
+            if frames[0][0] != __file__:
+                key = domain, size, self.frames(frames), total
+                counts[key] = counts.get(key, 0) + 1
+        return [[*key, n] for key, n in counts.items()]
+
+    def write(self, path: str, records: list, states: int) -> None:
         done = [self.record(r) for r in records]
         with open(path, "w", encoding="utf-8", errors="surrogatepass") as f:
-            json.dump({"records": done, "tracebacks": list(self.tables)}, f)
+            json.dump({"records": done, "tracebacks": list(self.tables),
+                       "states": states}, f)
 
 
 def prepare(library: str, dynload: str) -> list[str]:
@@ -161,7 +195,8 @@ def main() -> None:
     run(harness)
     harness.check("end", collect=False)
     _tracemalloc.stop()
-    Writer(prefixes).write(out, harness.records[:harness.used])
+    Writer(prefixes).write(out, harness.records[:harness.used],
+                           space.get("STATES", 0))
 
 
 if __name__ == "__main__":

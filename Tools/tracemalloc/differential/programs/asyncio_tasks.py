@@ -2,7 +2,29 @@
 import asyncio
 
 
+class Registry:
+    """Stands for the set of all tasks: when a set of objects that are told
+    apart by address grows is decided by the addresses, for this it is not.
+    """
+
+    def __init__(self):
+        self.items = {}
+
+    def add(self, item):
+        self.items[id(item)] = item
+
+    def discard(self, item):
+        self.items.pop(id(item), None)
+
+    def __iter__(self):
+        return iter(self.items.values())
+
+    def __len__(self):
+        return len(self.items)
+
+
 def setup():
+    asyncio.tasks._scheduled_tasks.data = Registry()
     asyncio.run(work([]))           # imports what is imported late
 
 

@@ -3,6 +3,8 @@ import importlib
 import os
 import sys
 
+NAMES = []
+
 
 def setup():
     sys.path.insert(0, os.path.join(os.path.dirname(__file__), "imported"))
@@ -14,7 +16,6 @@ def setup():
 
 
 def main(h):
-    names = []
     import bag
     h.check("package")
     from bag import lazy
@@ -23,14 +24,16 @@ def main(h):
     try:
         import broken  # noqa: F401
     except ZeroDivisionError as exc:
-        names.append(exc.__traceback__.tb_next.tb_frame.f_code.co_filename)
+        NAMES.append(exc.__traceback__.tb_next.tb_frame.f_code.co_filename)
     h.check("failed")
+    NAMES.append(bag.__spec__.loader.path)
     importlib.reload(bag)
+    NAMES.append(bag.__spec__.loader.path)
     h.check("reloaded")
     h.reset_peak()
     import colorsys
     import string
-    names += [m.__spec__.loader.path for m in (bag, lazy, colorsys, string)]
+    NAMES.extend([m.__spec__.loader.path for m in (bag, lazy, colorsys, string)])
     h.check("standard library")
     del sys.modules["bag"], sys.modules["bag.lazy"], sys.modules["colorsys"]
     del bag, lazy, colorsys

@@ -2,6 +2,8 @@
 import _thread
 import functools
 
+STATES = 1
+
 
 def run(function, *args):
     """Let a new thread call a C function, and wait for its end."""

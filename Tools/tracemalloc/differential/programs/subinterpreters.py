@@ -1,6 +1,8 @@
 """Interpreters that share the GIL: code run there, while they live and after."""
 import _interpreters
 
+STATES = 4
+
 BODY = """
 import sys
 sys._clear_internal_caches()
@@ -9,10 +11,12 @@ kept = [bytearray(300 + i) for i in range(30)]
 def deep(n):
     return [bytearray(40)] if n == 0 else deep(n - 1)
 kept.append(deep(40))
-exec(compile("more = [[i] for i in range(50)]", "only_there.py", "exec"))
+exec(compile("more = [[i] for i in range(50)]", "<module>", "exec"))
 """
 
 
+# The name of the file is not made up: one that dies with its interpreter stays
+# alive in 3.13, where the tracer holds it.
 CLEAR = "import gc, sys\ngc.collect()\nsys._clear_internal_caches()\n"
 
 

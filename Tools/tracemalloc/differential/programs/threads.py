@@ -3,6 +3,8 @@ import _thread
 import functools
 import threading
 
+STATES = 3
+
 
 def deep(n, size):
     return bytearray(size) if n == 0 else deep(n - 1, size)
