@@ -32,6 +32,8 @@ CODE = """
                     tracemalloc.start(5)
                     exec(code, ns)
                     s = tracemalloc.take_snapshot()
+                    for _ in range(400):    # few allocations so far: let it fail here
+                        bytes(600)
                 except MemoryError:
                     pass
                 s = None

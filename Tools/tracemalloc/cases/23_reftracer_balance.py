@@ -14,7 +14,7 @@ C = r"""
 static PyTypeObject *want;
 static Py_ssize_t made, gone;
 static int tr(PyObject *o, PyRefTracerEvent ev, void *data) {
-    if (Py_TYPE(o) == want) {
+    if (o != NULL && Py_TYPE(o) == want) {      /* NULL: the tracer is removed */
         if (ev == PyRefTracer_CREATE) made++; else if (ev == PyRefTracer_DESTROY) gone++;
     }
     return 0;
