@@ -16,7 +16,6 @@ import http.client
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -69,9 +68,9 @@ def start(python: str, folder: str) -> tuple[subprocess.Popen[str], int]:
 
 
 def stop(service: subprocess.Popen[str]) -> None:
-    """End the service as a user would; kill it when it does not listen."""
+    """Ask the service to end; kill it when it does not listen."""
     if service.poll() is None:
-        service.send_signal(signal.SIGINT)
+        service.terminate()
         try:
             service.wait(5)
         except subprocess.TimeoutExpired:
@@ -184,7 +183,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", default=str(ROOT / "build/release/python"),
                         help="the interpreter of the service (%(default)s)")
-    parser.add_argument("--requests", type=int, default=1600,
+    parser.add_argument("--requests", type=int, default=4000,
                         help="requests between the snapshots (%(default)s)")
     args = parser.parse_args()
     try:

@@ -15,6 +15,7 @@ need tracing: start the service with -X tracemalloc=25.
 import argparse
 import gc
 import json
+import signal
 import sqlite3
 import sys
 import threading
@@ -215,6 +216,8 @@ def main() -> int:
     args = parser.parse_args()
     if not tracemalloc.is_tracing():
         parser.error("start the service with -X tracemalloc=25")
+    # SIGTERM ends it as Ctrl-C does, also where SIGINT is ignored.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     shop = Shop(("127.0.0.1", args.port), Database(args.database))
     print(f"listening on {shop.server_address[1]}", flush=True)
     try:
