@@ -90,16 +90,17 @@ class Exit(unittest.TestCase):
             late = Late()
         """, "", mallocs=MALLOCS[:2])
 
-    def test_warning_with_the_place_of_the_allocation(self):
-        # The very last use of tracebacks: resource warnings at exit.
-        done = run_child("""
-            import sys
-            f = open(sys.executable, "rb")
-            f.cycle = None
-        """.replace("f.cycle = None", "sys.f = f"),
-                         "-X", "tracemalloc=3", "-W", "default")
-        self.assertEqual(done.status, 0)
-        self.assertIn("ResourceWarning", done.err)
+    def test_warnings_at_the_end(self):
+        # They ask for the traceback of the object when little is left.
+        for code in ("import sys; f = open(sys.executable, 'rb')",
+                     "import sys; sys.f = open(sys.executable, 'rb')",
+                     "import sys, tracemalloc, warnings\n"
+                     "f = open(sys.executable, 'rb'); f.cycle = [f]"):
+            done = run_child(code.replace("f.cycle = [f]", "g = [f]"),
+                             "-X", "tracemalloc=3", "-W", "default")
+            self.assertEqual((done.status, done.out), (0, ""))
+            self.assertNotIn("Traceback", done.err)
+            self.assertNotIn("Exception ignored", done.err)
 
     def test_exceptions_and_hard_ends(self):
         for code, status in (("raise SystemExit(3)", 3), ("1/0", 1),
@@ -211,17 +212,20 @@ class Embedded(unittest.TestCase):
     """Initialised, finalized, and initialised again, in one process."""
 
     def setUp(self):
-        build = os.path.dirname(sys.executable)
-        self.program = os.path.join(build, "Programs", "_testembed")
+        # It takes the folder where it is started for that of the interpreter.
+        self.folder = os.path.dirname(os.path.abspath(sys.executable))
+        self.program = os.path.join(self.folder, "Programs", "_testembed")
         if not os.access(self.program, os.X_OK):
             self.skipTest("no _testembed: not run from a build folder")
 
+    def run_program(self, *arguments, env=None):
+        return subprocess.run(
+            [self.program, *arguments], env=clean_env(env), cwd=self.folder,
+            capture_output=True, text=True, timeout=support.LONG_TIMEOUT)
+
     def run_each(self, *codes, env=None):
         """Run each code in an interpreter of its own; what all print."""
-        done = subprocess.run(
-            [self.program, "test_repeated_init_exec", *codes],
-            env=clean_env(env), capture_output=True, text=True,
-            timeout=support.LONG_TIMEOUT)
+        done = self.run_program("test_repeated_init_exec", *codes, env=env)
         noise = [line for line in done.stderr.splitlines()
                  if not line.startswith("--- Loop #")]
         self.assertEqual((done.returncode, noise), (0, []))
@@ -284,16 +288,10 @@ class Embedded(unittest.TestCase):
         self.assertEqual(self.run_each(*[code] * 3), [])
 
     def test_repeated_simple_init(self):
-        done = subprocess.run(
-            [self.program, "test_repeated_simple_init"],
-            env=clean_env({"PYTHONTRACEMALLOC": "5"}), capture_output=True,
-            text=True, timeout=support.LONG_TIMEOUT)
-        self.assertEqual(done.returncode, 0, done)
-        done = subprocess.run(
-            [self.program, "test_repeated_init_and_subinterpreters"],
-            env=clean_env({"PYTHONTRACEMALLOC": "5"}), capture_output=True,
-            text=True, timeout=support.LONG_TIMEOUT)
-        self.assertEqual(done.returncode, 0, done)
+        for name in ("test_repeated_simple_init",
+                     "test_repeated_init_and_subinterpreters"):
+            done = self.run_program(name, env={"PYTHONTRACEMALLOC": "5"})
+            self.assertEqual(done.returncode, 0, done)
 
 
 if __name__ == "__main__":

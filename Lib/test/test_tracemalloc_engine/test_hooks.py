@@ -365,29 +365,24 @@ class DebugHooks(unittest.TestCase):
 
     def test_report_tells_where_the_block_was_made(self):
         import_helper.import_module("_testcapi")
-        code = """
-            import _testcapi
-            def make():
-                _testcapi.pymem_buffer_overflow()
-            def call():
-                make()
-            call()
-        """
+        code = ("import faulthandler, _testcapi\n"
+                "faulthandler.disable()\n"
+                "def make():\n"
+                "    _testcapi.pymem_buffer_overflow()\n"
+                "def call():\n"
+                "    make()\n"
+                "call()\n")
         with support.SuppressCrashReport():
-            done = run_child("import faulthandler, test.support as s\n"
-                             "faulthandler.disable()\n"
-                             "s.SuppressCrashReport().__enter__()\n"
-                             + __import__("textwrap").dedent(code),
-                             "-X", "tracemalloc=10",
+            done = run_child(code, "-X", "tracemalloc=10",
                              env={"PYTHONMALLOC": "debug"})
         self.assertNotEqual(done.status, 0)
         self.assertIn("Debug memory block at address", done.err)
-        text = done.err.replace("\r", "")
-        where = text.index("Memory block allocated at (most recent call first)")
-        lines = text[where:].splitlines()[1:4]
-        self.assertEqual(lines, ['  File "<string>", line 6',
-                                 '  File "<string>", line 8',
-                                 '  File "<string>", line 9'])
+        where = done.err.index(
+            "Memory block allocated at (most recent call first)")
+        self.assertEqual(done.err[where:].splitlines()[1:5],
+                         ['  File "<string>", line 4',
+                          '  File "<string>", line 6',
+                          '  File "<string>", line 7', ""])
 
     def test_report_without_tracing(self):
         import_helper.import_module("_testcapi")

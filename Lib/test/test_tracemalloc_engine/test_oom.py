@@ -39,9 +39,9 @@ class Work:
 
 class Failing(Untraced):
     limit = 20
-    # How often to try one more: the first failures are the interesting ones,
-    # a long tail repeats them.
-    most = 400
+    # How many failures to try: all of the first, which are the interesting
+    # ones, and some of the long tail that repeats them.
+    first, tail = 40, 25
 
     def setUp(self):
         super().setUp()
@@ -63,8 +63,9 @@ class Failing(Untraced):
         needed = self.count(work)
         lost = 0
         for sticky in (False, True):
-            step = max(1, needed // self.most)
-            for n in range(1, needed + 1, step):
+            step = max(1, (needed - self.first) // self.tail)
+            for n in (*range(1, min(needed, self.first) + 1),
+                      *range(self.first + 1, needed + 1, step)):
                 self.begin()
                 engine._fail_after(n, sticky)
                 try:
@@ -184,6 +185,7 @@ class Allocating(Failing):
                 moved = self.module.realloc(domain, address,
                                             sizes[i - 7] + 10)
                 made[i] = domain, moved
+            engine._fail_after(0)           # to ask is to need memory
             known = sum(engine.get_trace(a) is not None for _, a in made)
             lost = engine._lost()
             for domain, address in made:
@@ -245,7 +247,7 @@ class Allocating(Failing):
             self.assertEqual(len(made), 3)
             return made
 
-        self.most = 60
+        self.first = 25
         self.every(work)
 
     def test_without_the_gil(self):
@@ -263,7 +265,7 @@ class Allocating(Failing):
             except AssertionError:
                 pass
 
-        self.most = 60
+        self.first = 25
         self.every(careful)
 
     def test_objects_of_many_kinds(self):
@@ -559,24 +561,31 @@ class OtherPlaces(unittest.TestCase):
         """)
 
     def test_set_nomemory(self):
-        # The program's own allocations fail while it is traced.
+        # The program's own allocations fail while it is traced.  One call of
+        # C code at a time: more than that the interpreter itself may not stand.
         import_helper.import_module("_testcapi")
         child_says(self, "ok", """
             import _testcapi, _tracemalloc as engine
-            import test.test_tracemalloc_engine.util as util
-            for n in range(0, 150):
-                engine.stop()
+            from functools import partial
+            calls = [partial(bytearray, 600), partial(list, range(1000)),
+                     partial(dict.fromkeys, range(100)), partial(object),
+                     partial(pow, 10, 900), partial(engine.start, 5),
+                     engine._get_traces, engine.get_traces, engine.get_stats,
+                     engine._freeze, partial(engine.set_traceback_limit, 4),
+                     engine.clear_traces, engine.stop]
+            def attempt(call, n):
                 _testcapi.set_nomemory(n, n + 2)
                 try:
-                    engine.start(5)
-                    kept = [bytearray(600), {1: 2}, [0] * 1000]
-                    util.below(5, lambda: kept.append(object()))
+                    call()
                 except MemoryError:
                     pass
                 finally:
                     _testcapi.remove_mem_hooks()
-                kept = None
-                assert engine._check() is None, engine._check()
+            for n in range(60):
+                for call in calls:
+                    attempt(call, n)
+                    if engine.is_tracing():
+                        assert engine._check() is None, engine._check()
             engine.stop()
             engine.start(3)
             block = bytearray(700)
