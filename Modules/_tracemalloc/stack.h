@@ -20,6 +20,7 @@
 
 #include "types.h"
 #include "pycore_frame.h"         // _PyInterpreterFrame
+#include "pycore_gc.h"            // what pycore_tstate.h takes for granted
 #include "pycore_tstate.h"        // _PyThreadStateImpl
 
 #define TM_CACHE_SIZE 512           /* entries, a power of two */
