@@ -57,14 +57,19 @@ def blocks(n: int, limit: int) -> dict:
     return out
 
 
-def timed(out: dict, name: str, function):
-    """Seconds of a call, the better of two; None when it is missing."""
-    best = None
+def timed(out: dict, name: str, function, prepare=tuple):
+    """Seconds of a call, the better of two; None when it is missing.
+
+    prepare() makes the arguments of each call anew, untimed: an answer that
+    an object remembers does not count.
+    """
+    best, value = None, None
     for _ in range(2):
-        gc.collect()
-        start = time.perf_counter()
         try:
-            value = function()
+            args = prepare()
+            gc.collect()
+            start = time.perf_counter()
+            value = function(*args)
         except (AttributeError, TypeError):
             return None
         seconds = time.perf_counter() - start
@@ -83,20 +88,29 @@ def looks(n: int, limit: int) -> dict:
     below(30, fill, kept, 0, n)
     out: dict = {}
     gc.freeze()                 # the blocks are not what is to be timed
-    first = timed(out, "take_snapshot", tm.take_snapshot)
-    second = tm.take_snapshot()
-    timed(out, "statistics lineno", lambda: second.statistics("lineno"))
-    timed(out, "compare_to lineno", lambda: second.compare_to(first, "lineno"))
-    timed(out, "filter one file", lambda: second.filter_traces(
-        [tm.Filter(True, "made_*.py")]).statistics("lineno"))
+
+    def one():
+        return (tm.take_snapshot(),)
+
+    def two():
+        return tm.take_snapshot(), tm.take_snapshot()
+
+    def draft():
+        return (tm.Snapshot.create(traces=True),)
+
+    timed(out, "take_snapshot", tm.take_snapshot)
+    timed(out, "statistics lineno", lambda s: s.statistics("lineno"), one)
+    timed(out, "compare_to lineno", lambda a, b: b.compare_to(a, "lineno"), two)
+    timed(out, "filter one file", lambda s: s.filter_traces(
+        [tm.Filter(True, "made_*.py")]).statistics("lineno"), one)
     timed(out, "get_stats", lambda: tm.get_stats())
     timed(out, "create traces=False", lambda: tm.Snapshot.create(traces=False))
-    full = timed(out, "create traces=True", lambda: tm.Snapshot.create(traces=True))
-    timed(out, "top_by line", lambda: full.top_by("line"))
+    timed(out, "create traces=True", lambda: tm.Snapshot.create(traces=True))
+    timed(out, "top_by line", lambda s: s.top_by("line"), draft)
     with tempfile.TemporaryDirectory(prefix="tmbench_") as folder:
         path = os.path.join(folder, "snapshot")
-        timed(out, "dump", lambda: first.dump(path))
-        if timed(out, "write", lambda: full.write(path) or True):
+        timed(out, "dump", lambda s: s.dump(path), one)
+        if timed(out, "write", lambda s: s.write(path) or True, draft):
             out["file bytes"] = os.path.getsize(path)
             timed(out, "load", lambda: tm.Snapshot.load(path))
     return out
