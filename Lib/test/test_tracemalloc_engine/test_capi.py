@@ -7,14 +7,12 @@ import sys
 import sysconfig
 import tempfile
 import unittest
-from test import support
 from test.support import threading_helper
 
 import _tracemalloc as engine
 
 from . import blocks
-from .util import (Tracing, Untraced, _include_folders, below, child_says, here,
-                   walk)
+from .util import (Tracing, Untraced, _include_folders, below, child_says, walk)
 
 ADDRESS = 0x5000_0000
 

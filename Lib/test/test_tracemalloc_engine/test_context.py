@@ -7,7 +7,7 @@ import unittest
 import _tracemalloc as engine
 from test import support
 
-from .util import (ODD, Probe, Tracing, Untraced, below, here, made_in,
+from .util import (ODD, Probe, Tracing, Untraced, below, made_in,
                    traces_of)
 
 TEXT = "the number of frames must be in range [1; 65535]"

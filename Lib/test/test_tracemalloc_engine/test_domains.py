@@ -7,7 +7,7 @@ import unittest
 import _tracemalloc as engine
 from test.support import import_helper
 
-from .util import Tracing, Untraced, below, here, walk
+from .util import Tracing, Untraced, here, walk
 
 _testcapi = import_helper.import_module("_testcapi")
 _testinternalcapi = import_helper.import_module("_testinternalcapi")

@@ -7,7 +7,6 @@ import unittest
 from test import support
 from test.support import import_helper, threading_helper
 
-import _tracemalloc as engine
 
 from . import blocks
 from .util import clean_env, child_says, run_child

@@ -2,7 +2,6 @@
 whatever the other threads of the parent were doing."""
 
 import os
-import sys
 import unittest
 from test import support
 from test.support import threading_helper
@@ -10,7 +9,7 @@ from test.support import threading_helper
 import _tracemalloc as engine
 
 from . import blocks
-from .util import Untraced, child_says, run_child
+from .util import Untraced, child_says
 
 if not support.has_fork_support:
     raise unittest.SkipTest("needs fork()")

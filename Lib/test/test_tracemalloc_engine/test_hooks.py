@@ -1,7 +1,6 @@
 """Allocator hooks: put on, taken off, wrapped by others in odd orders, over
 whatever allocator is below; a block is never traced twice."""
 
-import itertools
 import unittest
 from test import support
 from test.support import import_helper

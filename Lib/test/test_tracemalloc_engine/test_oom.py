@@ -8,7 +8,7 @@ import unittest
 
 import _tracemalloc as engine
 from test import support
-from test.support import import_helper, threading_helper
+from test.support import import_helper
 
 from . import blocks
 from .util import (GIL_DISABLED, Untraced, below, child_says, made_in, walk)

@@ -9,7 +9,6 @@ import unittest
 
 import _tracemalloc as engine
 from test import support
-from test.support import import_helper
 
 from . import blocks
 from .util import (ODD, Tracing, Untraced, child_says, here, made_in,
@@ -373,7 +372,7 @@ class Objects(Tracing):
             return io.BytesIO(b"z" * (n * 7)).read(n * 5)
 
         def formatted(n):
-            return "%d-%s" % (n, "k" * n)
+            return "%d-%s" % (n, "k" * n)       # noqa: UP031
 
         for make in (grow_text, numbers, joined, read, formatted):
             for n in (2, 5, 30, 100, 333, 1000, 5000):

@@ -15,7 +15,7 @@ import _imp
 import _tracemalloc as engine
 from test.support import import_helper, os_helper
 
-from .util import ODD, Probe, Tracing, child_says, made_in, traces_of
+from .util import Probe, Tracing, child_says, made_in
 
 
 def place_of(block):

@@ -420,7 +420,7 @@ class Generators(Tracing):
             if n:
                 yield from tree(n - 1)
                 yield probe()
-                for one in tree(n - 1):
+                for one in tree(n - 1):         # noqa: UP028
                     yield one
 
         for one in tree(6):

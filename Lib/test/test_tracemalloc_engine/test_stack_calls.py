@@ -393,7 +393,7 @@ class FromC(Tracing):
         sys.meta_path.insert(0, finder)
         try:
             with self.assertRaises(ImportError):
-                import no_such_module_tm
+                import no_such_module_tm  # noqa: F401
         finally:
             sys.meta_path.remove(finder)
         self.check_all(found, 1)

@@ -1,15 +1,12 @@
 """Subinterpreters: what they run is traced, with a shared GIL and with one of
 their own, and nothing of their traces needs them alive."""
 
-import threading
 import unittest
 
-import _tracemalloc as engine
-from test import support
 from test.support import import_helper, threading_helper
 
 from . import blocks
-from .util import GIL_DISABLED, Probe, Untraced, below, child_says, run_child
+from .util import GIL_DISABLED, child_says
 
 _interpreters = import_helper.import_module("_interpreters")
 

@@ -4,7 +4,6 @@ GIL, many that come and go, and tracing that is switched while they work."""
 import random
 import sys
 import threading
-import time
 import unittest
 
 import _tracemalloc as engine
@@ -12,8 +11,8 @@ from test import support
 from test.support import import_helper, threading_helper
 
 from . import blocks
-from .util import (GIL_DISABLED, ODD, Probe, Tracing, Untraced, below,
-                   child_says, here, made_in, run_child, traces_of, walk)
+from .util import (ODD, Probe, Tracing, Untraced, below,
+                   child_says, made_in, walk)
 
 RAW, MEM, OBJ = blocks.RAW, blocks.MEM, blocks.OBJ
 
