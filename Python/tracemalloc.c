@@ -309,7 +309,9 @@ _PyMem_DumpTraceback(int fd, const void *ptr)
                 "allocation traceback\n\n");
         return;
     }
-    if (!tm_find(0, (uintptr_t)ptr, &trace)) {
+    if (!tm_find(0, (uintptr_t)ptr, &trace)
+        && !tm_find_leaving((uintptr_t)ptr, &trace))
+    {
         return;
     }
     put(fd, "Memory block allocated at (most recent call first):\n");

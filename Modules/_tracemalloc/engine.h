@@ -67,6 +67,8 @@ uint64_t tm_allocations(void);      /* of MEM and OBJ since tracing started */
 
 /* The trace of a block; false when it has none (or tracing is off). */
 bool tm_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace);
+/* The same for a block that this thread is freeing just now. */
+bool tm_find_leaving(uintptr_t addr, struct tm_trace *trace);
 
 /* Reading contexts, sites and files: between tm_sync_freeze_begin() and _end()
    or with the only GIL held. */

@@ -203,6 +203,7 @@ tm_fini(void)
 {
     tm_stop();
     tm_set_filters(NULL, 0);
+    tm_record_plan_limit(1);
     fork_policy = TM_FORK_BY_START;
 }
 
@@ -221,6 +222,10 @@ tm_get_limit(void)
 int
 tm_set_limit(int limit)
 {
+    if (!tm_is_tracing()) {
+        tm_record_plan_limit(limit);
+        return 0;
+    }
     bool world = tm_lock_world();
     int result = tm_record_set_limit(limit);
     tm_unlock_world(world);
@@ -370,6 +375,12 @@ uint64_t
 tm_allocations(void)
 {
     return tm_is_tracing() ? tm_schedule_allocations() : 0;
+}
+
+bool
+tm_find_leaving(uintptr_t addr, struct tm_trace *trace)
+{
+    return tm_is_tracing() && tm_record_find_leaving(addr, trace);
 }
 
 bool

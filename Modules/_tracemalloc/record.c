@@ -63,6 +63,45 @@ tm_record_restart(void)
     return take_limit(limit) == 0;
 }
 
+void
+tm_record_plan_limit(int new_limit)
+{
+    limit = new_limit;
+}
+
+/* --- blocks on their way out --- */
+
+static uint32_t dropped_contexts;       /* how often; atomic */
+
+static _Py_thread_local struct {
+    uintptr_t addr;
+    struct tm_trace trace;
+    uint32_t dropped;                   /* dropped_contexts at the time */
+} leaving;
+
+static void
+leave(const void *block, const struct tm_trace *trace)
+{
+    leaving.addr = (uintptr_t)block;
+    leaving.trace = *trace;
+    leaving.dropped = _Py_atomic_load_uint32_relaxed(&dropped_contexts);
+}
+
+bool
+tm_record_find_leaving(uintptr_t addr, struct tm_trace *trace)
+{
+    *trace = leaving.trace;
+    return addr != 0 && leaving.addr == addr
+           && leaving.dropped
+              == _Py_atomic_load_uint32_relaxed(&dropped_contexts);
+}
+
+void
+tm_record_no_leaving(void)
+{
+    _Py_atomic_add_uint32(&dropped_contexts, 1);
+}
+
 /* --- verdicts --- */
 
 static bool
@@ -375,6 +414,7 @@ tm_record_forget_big(const void *block, struct tm_trace *old)
     bool found = tm_table_take(&tm_traces_big, (uintptr_t)block, old);
     if (found) {
         tm_stats_shrink(old->size);
+        leave(block, old);
     }
     tm_unlock_world(world);
     return found;
@@ -454,6 +494,9 @@ tm_record_forget_raw(const void *block, struct tm_trace *old)
 {
     bool world = lock_raw();
     bool found = take_raw(&tm_traces_raw, (uintptr_t)block, old);
+    if (found) {
+        leave(block, old);
+    }
     unlock_raw(world);
     return found;
 }

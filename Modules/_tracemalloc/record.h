@@ -106,6 +106,10 @@ tm_record_forget_slot_fast(tm_slot_t *slot, const void *block,
    themselves and do nothing when tracing is off. */
 void tm_record_big(PyThreadState *tstate, const void *block, size_t size);
 bool tm_record_forget_big(const void *block, struct tm_trace *old);
+/* What this thread forgot last, if it was the block at addr: for the report of a
+   debug allocator that finds the block broken while freeing it. */
+bool tm_record_find_leaving(uintptr_t addr, struct tm_trace *trace);
+void tm_record_no_leaving(void);    /* contexts are dropped */
 /* Undo tm_record_forget_big() after a failed realloc. */
 void tm_record_restore_big(const void *block, const struct tm_trace *old);
 
@@ -127,6 +131,7 @@ bool tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
 
 /* Limit of new contexts; guard: the GIL (world lock when shared). */
 int tm_record_set_limit(int limit);     /* -1: no memory or too many limits */
+void tm_record_plan_limit(int limit);   /* while off: for the next start */
 int tm_record_limit(void);
 /* All contexts were dropped: begin again under the same limit.  False: no
    memory, each block counts as lost until a limit is set.  Exclusive access. */
