@@ -26,7 +26,7 @@ def run(python: Path, out: Path, env: dict[str, str], names: str | None,
                "--python", str(python)]
     command += ["--fast"] if fast else []
     command += ["-b", names] if names else []
-    inherited = [k for k in env]
+    inherited = list(env)
     inherited += [k for k in ("PIP_INDEX_URL", "PIP_CONFIG_FILE") if k in os.environ]
     if inherited:
         command += ["--inherit-environ", ",".join(inherited)]
