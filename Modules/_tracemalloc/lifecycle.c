@@ -347,7 +347,7 @@ tm_get_totals(void)
     bool world = tm_lock_world();
     tm_lock(TM_RAW);
     if (tm_is_tracing()) {
-        totals.live = tm_stats_live();
+        totals.live = tm_live();
         totals.peak = Py_MAX(tm_hot.peak, totals.live);
     }
     tm_unlock(TM_RAW);

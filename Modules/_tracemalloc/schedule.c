@@ -3,7 +3,6 @@
 #include "Python.h"
 #include "arena.h"
 #include "schedule.h"
-#include "stats.h"
 
 #include <string.h>
 
@@ -106,7 +105,7 @@ static void
 restart(struct task *t)
 {
     t->due = t->running = t->called = t->gone = false;
-    t->base = tm_stats_live();
+    t->base = tm_live();
     if (t->delay != 0) {
         PyTime_t t0 = now();
         t->deadline = t->delay > (uint64_t)((INT64_MAX - t0) / SECOND)
@@ -247,7 +246,7 @@ look(size_t size, PyTime_t time)
 }
 
 void
-tm_stats_mark_crossed(size_t size)
+tm_mark_crossed(size_t size)
 {
     look(size, INT64_MIN);
 }
@@ -270,5 +269,5 @@ tm_schedule_tick(void)
         length = Py_MAX((int64_t)((double)length * (SECOND / 10) / (double)took), 1);
     }
     start_tick(length);
-    look(tm_stats_live(), time);
+    look(tm_live(), time);
 }

@@ -19,7 +19,7 @@ void
 tm_stats_grow_raw(size_t size)
 {
     tm_hot.raw_bytes += size;
-    size_t live = tm_stats_live();
+    size_t live = tm_live();
     if (live > tm_hot.peak) {
         tm_hot.peak = live;
     }
@@ -41,7 +41,7 @@ tm_stats_reset(void)
 void
 tm_stats_reset_peak(void)
 {
-    tm_hot.peak = tm_stats_live();
+    tm_hot.peak = tm_live();
 }
 
 void

@@ -10,25 +10,16 @@
 
 #include "types.h"
 
-/* A task is due: called out of line, sets the request (schedule room). */
-void tm_stats_mark_crossed(size_t size);
-
-TM_INLINE size_t
-tm_stats_live(void)
-{
-    return tm_hot.bytes + tm_hot.raw_bytes;
-}
-
 TM_INLINE void
 tm_stats_grow(size_t size)
 {
     tm_hot.bytes += size;
-    size_t live = tm_stats_live();
+    size_t live = tm_live();
     if (live > tm_hot.peak) {
         tm_hot.peak = live;
     }
     if (TM_UNLIKELY(live > tm_hot.task_high)) {
-        tm_stats_mark_crossed(live);
+        tm_mark_crossed(live);
     }
 }
 
@@ -36,8 +27,8 @@ TM_INLINE void
 tm_stats_shrink(size_t size)
 {
     tm_hot.bytes -= size;
-    if (TM_UNLIKELY(tm_stats_live() < tm_hot.task_low)) {
-        tm_stats_mark_crossed(tm_stats_live());
+    if (TM_UNLIKELY(tm_live() < tm_hot.task_low)) {
+        tm_mark_crossed(tm_live());
     }
 }
 

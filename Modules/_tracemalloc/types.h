@@ -97,6 +97,18 @@ struct tm_hot {
 
 extern struct tm_hot tm_hot;
 
+/* Traced bytes now. */
+static inline size_t
+tm_live(void)
+{
+    return tm_hot.bytes + tm_hot.raw_bytes;
+}
+
+/* The traced size has left the range between task_low and task_high.  Totals
+   change in one room and tasks wait in another: this is where they meet
+   (defined in schedule.c). */
+void tm_mark_crossed(size_t live);
+
 /* One file name, copied by content (owner: site room). */
 struct tm_file {
     uint8_t kind;               /* bytes a code point: 1, 2 or 4 */

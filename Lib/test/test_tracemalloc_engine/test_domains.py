@@ -162,7 +162,8 @@ class DomainZero(Tracing):
 
     def test_blocks_that_are_traced_already(self):
         for make in (lambda: bytearray(), lambda: bytes(400),
-                     lambda: bytes(5000), lambda: [None] * 3):
+                     lambda: bytes(5000), # more lists than a free list may keep from before
+                     lambda: [[None] * 3 for _ in range(200)][-1]):
             thing = make()
             address = engine.get_object_address(thing)
             size, _ = engine.get_trace(address)
