@@ -560,6 +560,40 @@ class OtherPlaces(unittest.TestCase):
             print("ok")
         """)
 
+    @unittest.skipUnless(sys.platform == "linux", "needs /proc")
+    @support.skip_if_sanitizer("sanitizers need much address space",
+                               address=True, memory=True, thread=True)
+    def test_an_address_space_that_is_full(self):
+        resource = import_helper.import_module("resource")
+        if not hasattr(resource, "RLIMIT_AS"):
+            self.skipTest("no limit of the address space")
+        child_says(self, "ok", """
+            import _tracemalloc as engine, resource
+            engine.start(5)
+            with open("/proc/self/statm") as f:
+                pages = int(f.read().split()[0])
+            limit = pages * resource.getpagesize() + 120_000_000
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            for size in (16, 100, 300, 1000, 100_000):
+                kept = None
+                made = []
+                try:
+                    while True:
+                        made.append(bytes(size))
+                except MemoryError:
+                    pass
+                count = len(made)
+                lost = engine._lost()
+                # All is there, but for what was lost.
+                assert engine.get_traced_memory()[0] + lost * (size + 64) > (
+                    count * size), (size, count, lost)
+                del made
+                assert engine._check() is None, engine._check()
+            block = bytearray(1)
+            assert engine._get_object_traceback(block) is not None
+            print("ok")
+        """)
+
     def test_set_nomemory(self):
         # The program's own allocations fail while it is traced.  One call of
         # C code at a time: more than that the interpreter itself may not stand.

@@ -402,6 +402,7 @@ class Bytecode(Tracing):
     def test_extra_of_code_objects_is_left_to_others(self):
         # The engine takes no index of co_extra: an extension that asks for
         # all of them gets as many as without tracing.
+        import_helper.import_module("ctypes")
         child_says(self, "ok", """
             import ctypes, _tracemalloc
             request = ctypes.pythonapi.PyUnstable_Eval_RequestCodeExtraIndex
@@ -411,7 +412,7 @@ class Bytecode(Tracing):
             exec("x = bytearray(1)", {})
             assert request(None) == 0
             print("ok")
-        """) if import_helper.import_module("ctypes") else None
+        """)
 
 
 if __name__ == "__main__":
