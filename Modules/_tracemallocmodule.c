@@ -280,13 +280,12 @@ tm_mod_get_traces(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 trace_object(uintptr_t addr)
 {
-    struct tm_trace trace;
-    if (!tm_find(0, addr, &trace)) {
-        Py_RETURN_NONE;
+    size_t size;
+    PyObject *frames = _PyTraceMalloc_FindFrames(0, addr, 1, &size);
+    if (frames == NULL || frames == Py_None) {
+        return frames;
     }
-    PyObject *frames = _PyTraceMalloc_ContextFrames(trace.ctx, 1);
-    return frames ? Py_BuildValue("KN", (unsigned long long)trace.size, frames)
-                  : NULL;
+    return Py_BuildValue("KN", (unsigned long long)size, frames);
 }
 
 PyDoc_STRVAR(get_trace_doc,

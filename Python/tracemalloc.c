@@ -210,67 +210,68 @@ PyTraceMalloc_Untrack(unsigned int domain, uintptr_t ptr)
 /* --- tracebacks --- */
 
 static PyObject *
-name_object(tm_file_t file, int draft)
+frame_object(const struct tm_frame_copy *frame, int draft)
 {
-    if (file == TM_FILE_UNKNOWN && draft) {
-        return Py_NewRef(Py_None);
-    }
-    const struct tm_file *f = tm_file_get(file);
-    return PyUnicode_FromKindAndData(f->kind, f->data, f->length);
+    PyObject *name = frame->unknown && draft
+                     ? Py_NewRef(Py_None)
+                     : PyUnicode_FromKindAndData(frame->kind, frame->text,
+                                                 frame->length);
+    PyObject *line = frame->line == 0 && draft
+                     ? Py_NewRef(Py_None)
+                     : PyLong_FromUnsignedLong(frame->line);
+    PyObject *pair = name != NULL && line != NULL ? PyTuple_Pack(2, name, line)
+                                                  : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(line);
+    return pair;
 }
 
 static PyObject *
-frame_object(tm_site_t site, int draft)
+frames_object(const struct tm_frame_copy *frame, int n, int draft)
 {
-    tm_file_t file;
-    uint32_t line;
-    tm_site_get(site, &file, &line);
-    PyObject *name = name_object(file, draft);
-    if (name == NULL) {
-        return NULL;
-    }
-    PyObject *number = line == 0 && draft ? Py_NewRef(Py_None)
-                                          : PyLong_FromUnsignedLong(line);
-    PyObject *frame = number ? PyTuple_Pack(2, name, number) : NULL;
-    Py_DECREF(name);
-    Py_XDECREF(number);
-    return frame;
-}
-
-PyObject *
-_PyTraceMalloc_ContextFrames(uint32_t ctx, int draft)
-{
-    /* The ids are copied first: making objects records traces, and may even
-       run a collection that clears them. */
-    unsigned total, max = tm_context_depth(ctx);
-    unsigned limit = (unsigned)tm_context_limit(ctx);
-    max = Py_MIN(max, limit);
-    tm_site_t *sites = tm_alloc(max * sizeof(*sites));
-    if (sites == NULL) {
-        return PyErr_NoMemory();
-    }
-    unsigned n = tm_context_sites(ctx, sites, max, &total);
     PyObject *frames = PyTuple_New(n);
-    for (unsigned i = 0; frames != NULL && i < n; i++) {
-        PyObject *frame = frame_object(sites[i], draft);
-        if (frame == NULL) {
+    for (int i = 0; frames != NULL && i < n; i++, frame = frame->next) {
+        PyObject *pair = frame_object(frame, draft);
+        if (pair == NULL) {
             Py_CLEAR(frames);
             break;
         }
-        PyTuple_SET_ITEM(frames, i, frame);
+        PyTuple_SET_ITEM(frames, i, pair);
     }
-    tm_free(sites);
+    return frames;
+}
+
+PyObject *
+_PyTraceMalloc_FindFrames(unsigned int domain, uintptr_t ptr, int draft,
+                          size_t *size)
+{
+    struct tm_trace trace;
+    struct tm_frame_copy *first;
+    PyObject *frames = NULL;
+    int n = tm_find_frames(domain, ptr, &trace, &first);
+    if (n == -1) {
+        Py_RETURN_NONE;
+    }
+    if (n < 0) {
+        PyErr_NoMemory();
+    }
+    else {
+        *size = trace.size;
+        frames = frames_object(first, n, draft);
+    }
+    while (first != NULL) {
+        struct tm_frame_copy *next = first->next;
+        tm_free(first);
+        first = next;
+    }
     return frames;
 }
 
 PyObject *
 _PyTraceMalloc_GetTraceback(unsigned int domain, uintptr_t ptr)
 {
-    struct tm_trace trace;
-    if (!tm_find(domain, ptr, &trace)) {
-        Py_RETURN_NONE;
-    }
-    return _PyTraceMalloc_ContextFrames(trace.ctx, 0);
+    size_t size;
+    return _PyTraceMalloc_FindFrames(domain, ptr, 0, &size);
 }
 
 /* --- the debug allocator's report: may be called in a broken process --- */

@@ -80,9 +80,11 @@ PyAPI_FUNC(PyObject*) _PyTraceMalloc_GetTraceback(unsigned int domain,
 
 /* --- between the doors --- */
 
-/* The tuple of frames of a context (an id of the engine), or NULL with an
-   exception set.  With `draft`, unknown names and lines are None. */
-extern PyObject *_PyTraceMalloc_ContextFrames(uint32_t ctx, int draft);
+/* The frames of a traced block as a tuple, and its size; None when it is not
+   traced; NULL with an exception set.  With `draft`, unknown names and lines
+   are None. */
+extern PyObject *_PyTraceMalloc_FindFrames(unsigned int domain, uintptr_t ptr,
+                                           int draft, size_t *size);
 
 /* The address of the block of an object, pre-header included. */
 extern uintptr_t _PyTraceMalloc_ObjectBlock(PyObject *op);

@@ -67,6 +67,9 @@ uint64_t tm_allocations(void);      /* of MEM and OBJ since tracing started */
 
 /* The trace of a block; false when it has none (or tracing is off). */
 bool tm_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace);
+/* The same with its frames (types.h): how many, -1: no trace, -2: no memory. */
+int tm_find_frames(unsigned int domain, uintptr_t addr, struct tm_trace *trace,
+                   struct tm_frame_copy **first);
 /* The same for a block that this thread is freeing just now. */
 bool tm_find_leaving(uintptr_t addr, struct tm_trace *trace);
 

@@ -226,8 +226,11 @@ tm_set_limit(int limit)
         tm_record_plan_limit(limit);
         return 0;
     }
+    /* The raw lock too: a thread without the GIL may be following its stack. */
     bool world = tm_lock_world();
+    tm_lock(TM_RAW);
     int result = tm_record_set_limit(limit);
+    tm_unlock(TM_RAW);
     tm_unlock_world(world);
     return result;
 }
@@ -375,6 +378,15 @@ uint64_t
 tm_allocations(void)
 {
     return tm_is_tracing() ? tm_schedule_allocations() : 0;
+}
+
+int
+tm_find_frames(unsigned int domain, uintptr_t addr, struct tm_trace *trace,
+               struct tm_frame_copy **first)
+{
+    *first = NULL;
+    return tm_is_tracing()
+           ? tm_record_find_frames(domain, addr, trace, first) : -1;
 }
 
 bool

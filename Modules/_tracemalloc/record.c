@@ -168,15 +168,6 @@ judge_unknown(void)
 
 /* --- capture --- */
 
-/* May this thread read sites and contexts without the names lock?  With the
-   only GIL, or the world lock, nobody else can change them meanwhile. */
-static inline bool
-alone(void)
-{
-    return _PyThreadState_GET() != NULL
-           && !(tm_hot.gate & TM_GATE_SHARED);
-}
-
 tm_ctx_t
 tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
                        tm_ctx_t parent)
@@ -184,20 +175,14 @@ tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
     PyCodeObject *code = _PyFrame_GetCode(frame);
     int index = _PyInterpreterFrame_LASTI(frame);
     tm_ctx_t ctx = TM_CTX_NONE;
-    if (alone() && !tm_filter_active()) {
-        tm_site_t site = tm_site_find(code, index);
-        if (site != TM_SITE_ROOT) {
-            ctx = tm_context_find(parent, site);
-        }
+    /* Always under the lock, also for what exists: a thread without the GIL may
+       be moving the tables.  It is not contended, and this is the slow half. */
+    tm_lock(TM_NAMES);
+    tm_site_t site = tm_site_make(code, index);
+    if (site != TM_SITE_ROOT) {
+        ctx = judge(tm_context_make(parent, site));
     }
-    if (ctx == TM_CTX_NONE) {
-        tm_lock(TM_NAMES);
-        tm_site_t site = tm_site_make(code, index);
-        if (site != TM_SITE_ROOT) {
-            ctx = judge(tm_context_make(parent, site));
-        }
-        tm_unlock(TM_NAMES);
-    }
+    tm_unlock(TM_NAMES);
     if (ctx != TM_CTX_NONE) {
         const void *ip = frame->instr_ptr;
         *tm_stack_cached(th, ip, tm_stack_hash(parent)) =
@@ -615,28 +600,87 @@ tm_record_untrack(unsigned int domain, uintptr_t addr)
     return result;
 }
 
+/* World and raw lock held. */
+static bool
+find_locked(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
+{
+    size_t class_size;
+    if (domain != 0) {
+        struct tm_table *table = tm_domain_table(domain, false);
+        return table != NULL && tm_table_get(table, addr, trace);
+    }
+    tm_slot_t *slot = live_slot(addr, &class_size);
+    if (slot != NULL && TM_SLOT_CTX(*slot) != TM_SLOT_CTX_ELSEWHERE) {
+        trace->size = class_size - TM_SLOT_SLACK(*slot);
+        trace->ctx = TM_SLOT_CTX(*slot);
+        return true;
+    }
+    return tm_table_get(&tm_traces_big, addr, trace)
+           || tm_table_get(&tm_traces_raw, addr, trace);
+}
+
 bool
 tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
 {
-    bool found = false;
-    size_t class_size;
     bool world = lock_raw();
-    if (domain == 0) {
-        tm_slot_t *slot = live_slot(addr, &class_size);
-        if (slot != NULL && TM_SLOT_CTX(*slot) != TM_SLOT_CTX_ELSEWHERE) {
-            trace->size = class_size - TM_SLOT_SLACK(*slot);
-            trace->ctx = TM_SLOT_CTX(*slot);
-            found = true;
-        }
-        found = found || tm_table_get(&tm_traces_big, addr, trace)
-                || tm_table_get(&tm_traces_raw, addr, trace);
-    }
-    else {
-        struct tm_table *table = tm_domain_table(domain, false);
-        found = table != NULL && tm_table_get(table, addr, trace);
-    }
+    bool found = find_locked(domain, addr, trace);
     unlock_raw(world);
     return found;
+}
+
+/* Names lock held too.  A frame with its text behind it, or NULL. */
+static struct tm_frame_copy *
+copy_frame(tm_site_t site)
+{
+    tm_file_t id;
+    uint32_t line;
+    tm_site_get(site, &id, &line);
+    const struct tm_file *file = tm_file_get(id);
+    size_t size = (size_t)file->kind * file->length;
+    struct tm_frame_copy *copy = tm_alloc(sizeof(*copy) + size);
+    if (copy != NULL) {
+        copy->next = NULL;
+        copy->unknown = id == TM_FILE_UNKNOWN;
+        copy->kind = file->kind;
+        copy->length = file->length;
+        copy->line = line;
+        memcpy(copy->text, file->data, size);
+    }
+    return copy;
+}
+
+static int
+copy_frames(tm_ctx_t ctx, struct tm_frame_copy **first)
+{
+    unsigned left = (unsigned)tm_context_limit(ctx);
+    int n = 0;
+    for (; left > 0 && ctx != TM_CTX_NONE; left--) {
+        tm_site_t site;
+        tm_context_parts(ctx, &site, &ctx);
+        *first = copy_frame(site);
+        if (*first == NULL) {
+            return -2;
+        }
+        first = &(*first)->next;
+        n++;
+    }
+    return n;
+}
+
+int
+tm_record_find_frames(unsigned int domain, uintptr_t addr,
+                      struct tm_trace *trace, struct tm_frame_copy **first)
+{
+    *first = NULL;
+    int n = -1;
+    bool world = lock_raw();
+    tm_lock(TM_NAMES);
+    if (!(tm_hot.gate & TM_GATE_OFF) && find_locked(domain, addr, trace)) {
+        n = copy_frames(trace->ctx, first);
+    }
+    tm_unlock(TM_NAMES);
+    unlock_raw(world);
+    return n;
 }
 
 /* --- objects --- */
@@ -662,7 +706,7 @@ tm_record_object(PyThreadState *tstate, const void *block)
             tm_record_clear_slot(slot, block, class_size);
         }
         else if (ctx != TM_CTX_NONE
-                 && tm_record_find(0, (uintptr_t)block, &trace))
+                 && find_locked(0, (uintptr_t)block, &trace))
         {
             tm_record_clear_slot(slot, block, class_size);
             tm_record_in_slot(slot, block, trace.size, class_size, ctx);

@@ -128,6 +128,10 @@ void tm_record_object(PyThreadState *tstate, const void *block);
 
 /* The trace of a block in a domain; false when it is not traced. */
 bool tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace);
+/* The same with its frames: how many, -1 when it is not traced, -2 when there
+   is no memory (the list may hold some). */
+int tm_record_find_frames(unsigned int domain, uintptr_t addr,
+                          struct tm_trace *trace, struct tm_frame_copy **first);
 
 /* Limit of new contexts; guard: the GIL (world lock when shared). */
 int tm_record_set_limit(int limit);     /* -1: no memory or too many limits */

@@ -124,6 +124,17 @@ struct tm_trace {
     tm_ctx_t ctx;
 };
 
+/* A frame of a trace, copied out of the engine: a list from the most recent
+   frame on, each to be given to tm_free(). */
+struct tm_frame_copy {
+    struct tm_frame_copy *next;
+    bool unknown;               /* no file is known */
+    uint8_t kind;
+    uint32_t length;            /* code points */
+    uint32_t line;
+    uint32_t text[];            /* length * kind bytes */
+};
+
 typedef void (*tm_trace_cb)(void *arg, uint32_t domain, uintptr_t addr,
                             size_t size, tm_ctx_t ctx);
 
