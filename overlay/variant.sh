@@ -102,8 +102,6 @@ configure_variant() {
 }
 
 build_variant() {
-    # upstream's configure makes only the folders for objects that upstream's list of modules needs
-    [ ! -d "$source/Modules/_tracemalloc" ] || mkdir -p "$top/Modules/_tracemalloc"
     jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
     # Of a build from scratch make can say how many compilations it takes; the dry run costs a moment.
     total=0
