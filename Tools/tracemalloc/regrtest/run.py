@@ -142,7 +142,8 @@ class Runner:
         if self.variant == "release":
             self.examples("release")
             self.symbols()
-            for variant in ("debug", "nogil"):
+            # TEST_VARIANTS: the builds tested besides release, "debug nogil" unless the environment says otherwise.
+            for variant in os.environ.get("TEST_VARIANTS", "debug nogil").split():
                 self.engine(variant)
                 self.upstream_tests(variant, "test_tracemalloc", ["test_tracemalloc"])
                 self.cases(variant)
