@@ -118,6 +118,7 @@ drop_traces(void)
     tm_table_clear(&tm_traces_raw);
     tm_domains_clear();
     tm_stack_spoil_all();
+    tm_record_no_leaving();
     tm_context_reset();
     tm_site_reset();
     tm_stats_reset();

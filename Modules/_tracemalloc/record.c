@@ -79,9 +79,14 @@ static _Py_thread_local struct {
     uint32_t dropped;                   /* dropped_contexts at the time */
 } leaving;
 
+/* trace: NULL when the block had none. */
 static void
 leave(const void *block, const struct tm_trace *trace)
 {
+    if (trace == NULL) {
+        leaving.addr = 0;
+        return;
+    }
     leaving.addr = (uintptr_t)block;
     leaving.trace = *trace;
     leaving.dropped = _Py_atomic_load_uint32_relaxed(&dropped_contexts);
@@ -399,8 +404,8 @@ tm_record_forget_big(const void *block, struct tm_trace *old)
     bool found = tm_table_take(&tm_traces_big, (uintptr_t)block, old);
     if (found) {
         tm_stats_shrink(old->size);
-        leave(block, old);
     }
+    leave(block, found ? old : NULL);
     tm_unlock_world(world);
     return found;
 }
@@ -479,9 +484,7 @@ tm_record_forget_raw(const void *block, struct tm_trace *old)
 {
     bool world = lock_raw();
     bool found = take_raw(&tm_traces_raw, (uintptr_t)block, old);
-    if (found) {
-        leave(block, old);
-    }
+    leave(block, found ? old : NULL);
     unlock_raw(world);
     return found;
 }
@@ -705,9 +708,12 @@ tm_record_object(PyThreadState *tstate, const void *block)
         else if (ctx & TM_CTX_DROPPED) {
             tm_record_clear_slot(slot, block, class_size);
         }
-        else if (ctx != TM_CTX_NONE
-                 && find_locked(0, (uintptr_t)block, &trace))
-        {
+        else if (ctx == TM_CTX_NONE) {
+            /* Lost is better than blamed on the code that made another. */
+            tm_record_clear_slot(slot, block, class_size);
+            tm_stats_lose();
+        }
+        else if (find_locked(0, (uintptr_t)block, &trace)) {
             tm_record_clear_slot(slot, block, class_size);
             tm_record_in_slot(slot, block, trace.size, class_size, ctx);
             tm_hot.fresh = NULL;
@@ -715,11 +721,14 @@ tm_record_object(PyThreadState *tstate, const void *block)
     }
     else if (tm_table_get(&tm_traces_big, (uintptr_t)block, &trace)) {
         tm_ctx_t ctx = tm_record_capture(tstate);
-        if (ctx & TM_CTX_DROPPED) {
+        if (ctx == TM_CTX_NONE || (ctx & TM_CTX_DROPPED)) {
             tm_table_take(&tm_traces_big, (uintptr_t)block, &trace);
             tm_stats_shrink(trace.size);
+            if (ctx == TM_CTX_NONE) {
+                tm_stats_lose();
+            }
         }
-        else if (ctx != TM_CTX_NONE) {
+        else {
             put_big(block, trace.size, ctx);
         }
     }
