@@ -383,6 +383,27 @@ class DebugHooks(unittest.TestCase):
                           '  File "<string>", line 6',
                           '  File "<string>", line 7', ""])
 
+    def test_report_of_a_block_without_a_trace(self):
+        # Nothing is told of a block that stood there before, least of all when
+        # its contexts are no more.
+        import_helper.import_module("_testcapi")
+        for between in ("engine.clear_traces()", "engine.stop()",
+                        "engine.stop(); engine.start(2)", "pass"):
+            code = ("import faulthandler, _testcapi\n"
+                    "import _tracemalloc as engine\n"
+                    "faulthandler.disable()\n"
+                    "for _ in range(50):\n"
+                    "    tm_blocks.free(1, tm_blocks.malloc(1, 16))\n"
+                    f"{between}\n"
+                    "engine._fail_after(1, True)\n"
+                    "_testcapi.pymem_buffer_overflow()\n")
+            with self.subTest(between=between), support.SuppressCrashReport():
+                done = run_child(code, "-X", "tracemalloc=10",
+                                 before=blocks.loading(),
+                                 env={"PYTHONMALLOC": "debug"})
+                self.assertEqual(done.status, -6, done)
+                self.assertIn("Debug memory block at address", done.err)
+
     def test_report_without_tracing(self):
         import_helper.import_module("_testcapi")
         with support.SuppressCrashReport():

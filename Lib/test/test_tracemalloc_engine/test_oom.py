@@ -11,7 +11,8 @@ from test import support
 from test.support import import_helper
 
 from . import blocks
-from .util import (GIL_DISABLED, Untraced, below, child_says, made_in, walk)
+from .util import (GIL_DISABLED, Untraced, below, child_says, made_in,
+                   objects_are_announced, walk)
 
 RAW, MEM, OBJ = blocks.RAW, blocks.MEM, blocks.OBJ
 
@@ -277,6 +278,37 @@ class Allocating(Failing):
                          bytes(i * 20), slice(i), range(i)]
             self.assertEqual(len(kept), 60 * 13)
 
+        self.every(work)
+
+    def test_objects_from_free_lists(self):
+        # An object made in a block of before is traced as its own, or lost;
+        # never blamed on the code that had the block.
+        made_in("<free>", "x = 1.5")        # whatever that needs
+
+        def work():
+            first = made_in("<first>", """
+                def make(x):
+                    return [i * x for i in range(50)]
+            """)["make"]
+            second = made_in("<second>", """
+                def make(x):
+                    return [i * x for i in range(50)]
+            """)["make"]
+            kept = first(1.5)
+            del kept
+            kept = second(2.5)
+            engine._fail_after(0)
+            missing = 0
+            for number in kept:
+                frames = engine._get_object_traceback(number)
+                if frames is None:
+                    missing += 1
+                else:
+                    self.assertEqual(frames[0], ("<second>", 3))
+            return None
+
+        if not objects_are_announced():
+            self.skipTest("the interpreter does not tell of new objects")
         self.every(work)
 
     def test_code_that_dies(self):
