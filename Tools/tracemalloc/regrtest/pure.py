@@ -19,12 +19,18 @@ def load(pristine: Path):
     return module
 
 
+def below(frames: int, call):
+    """Call below some more frames: upstream's tests expect the depth of stack that its own runner has."""
+    return below(frames - 1, call) if frames else call()
+
+
 def main() -> int:
     sys.modules["tracemalloc"] = load(Path(sys.argv[1]))
     from test import test_tracemalloc
     assert test_tracemalloc.tracemalloc.__spec__.name == "upstream_tracemalloc"
     suite = unittest.defaultTestLoader.loadTestsFromModule(test_tracemalloc)
-    result = unittest.TextTestRunner(verbosity=2, stream=sys.stdout).run(suite)
+    runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout)
+    result = below(10, lambda: runner.run(suite))
     return 0 if result.wasSuccessful() else 1
 
 
