@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import threading
 import types
 import unittest
 
@@ -389,6 +390,7 @@ class RemovedTests(TracerTestCase):
         self.assertEqual(after, 0)
 
     def test_exception_keeps_the_tracer(self) -> None:
+        self.addCleanup(ext.tag_on, 0)              # told to behave, so that it can be removed
         ext.tag_on(0, ext.RAISES)
         with self.assertRaisesRegex(LookupError, "I stay"):
             ext.tag_off()
@@ -399,14 +401,6 @@ class RemovedTests(TracerTestCase):
         before = ext.tag_events(0)[0]
         [[] for _ in range(10)]
         self.assertGreaterEqual(ext.tag_events(0)[0], before + 10)
-
-    def tearDown(self) -> None:
-        # a tracer that refuses to go is told to behave
-        if self._testMethodName == "test_exception_keeps_the_tracer":
-            try:
-                ext.tag_on(0)
-            except LookupError:
-                ext.tag_on(0)
 
     def test_result_of_the_tracer_is_not_an_error(self) -> None:
         ext.tag_on(0, ext.RETURNS_ERROR)
@@ -572,11 +566,16 @@ class ThreadTests(TracerTestCase):
 
     def test_set_in_many_threads(self) -> None:
         def work():
-            ext.tag_on(0)
-            self.work()
-            ext.tag_off()
-        with BusyThreads(work):
-            wait_while(iter([True] * 20 + [False]).__next__)
+            for i in range(30):
+                ext.tag_on(i % 2)
+                self.work()
+                ext.tag_off()
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(ext.tag_current(), -1)
 
 
 class InterpreterTests(CapiTestCase):
