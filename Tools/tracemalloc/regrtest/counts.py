@@ -114,6 +114,10 @@ class Report:
     def start(self) -> None:
         self._started = time.monotonic()
 
+    def pause(self, seconds: float) -> None:
+        """Do not count the time that something else took."""
+        self._started += seconds
+
     def add(self, title: str, counts: Counts, log: Path | None = None) -> None:
         seconds = int(time.monotonic() - self._started)
         print(f"{title}: {counts} ({seconds} s)", flush=True)

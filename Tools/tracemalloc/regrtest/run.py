@@ -20,6 +20,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import counts
@@ -51,13 +52,14 @@ class Runner:
         """Have a variant built."""
         if variant in self._built:
             return
+        at = time.monotonic()
         status = subprocess.run(["sh", str(ROOT / "overlay/variant.sh"), "build", variant], check=False).returncode
         if status:
             self.report.add(f"{variant}: build", Counts(failed=1, failures=[f"build of {variant}"]))
             self.report.finish()
             raise SystemExit(1)
         self._built.add(variant)
-        self.report.start()
+        self.report.pause(time.monotonic() - at)
 
     def checks(self) -> None:
         log = counts.log_path("all", "checks")
