@@ -13,6 +13,7 @@
 #include "_tracemalloc/engine.h"
 #include "_tracemalloc/pycolumns.h"
 #include "_tracemalloc/pydoor.h"
+#include "_tracemalloc/signals.h"
 
 /* --- today's ten --- */
 
@@ -500,6 +501,7 @@ static int
 module_exec(PyObject *module)
 {
     if (_PyTraceMalloc_AddMetrics(module) < 0
+        || _PyTraceMalloc_AddSignals(module) < 0
         || PyModule_AddStringConstant(module, "__version__",
                                       _PyTraceMalloc_VERSION) < 0)
     {

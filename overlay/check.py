@@ -59,10 +59,15 @@ ALLOWED: dict[str, set[str]] = {
     "pycolumns": {"engine", "pydoor", "snapshot", "packing", "glob"},
     "pyfilters": {"engine", "pydoor", "filter", "glob"},
     "pymetrics": {"engine", "pydoor", "arenas"},
+    # reserved signals know nothing of the engine
+    "signals": set(),
+    "pysignals": {"signals"},
 }
 DOORS: dict[str, set[str]] = {
     "Python/tracemalloc.c": {"engine"},
-    "Modules/_tracemallocmodule.c": {"engine", "pydoor", "pycolumns"},
+    "Modules/_tracemallocmodule.c": {"engine", "pydoor", "pycolumns", "signals"},
+    "Python/tracemalloc_signal.c": {"engine", "signals"},
+    "Python/tracemalloc_signal_start.c": {"signals"},
     "Objects/obmalloc_trace.h": {"hook", "record", "arenas"},
 }
 

@@ -60,6 +60,7 @@ _HOMES = {
     "Task": "_tasks", "TakeSnapshotTask": "_tasks",
     "DisplayTopTask": "_tasks", "get_tasks": "_tasks",
     "DisplayTop": "_display",
+    "register": "_services", "unregister": "_services",
 }
 
 __all__ = [

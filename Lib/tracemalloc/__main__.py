@@ -3,7 +3,8 @@
 Only finds out which command is meant, and turns what can go wrong into an
 exit status: 0 fine, 1 something about the data, 2 something about the
 arguments.  Each command is a module with prepare(parser), which adds its
-arguments, and run(options), which does the work and raises Failure.
+arguments, and run(options), which does the work and raises Failure.  It
+returns the exit status, or a function that runs somebody's program.
 
 A first argument that names no command belongs to "show", which therefore
 needs no name: python -m tracemalloc FILE [FILE ...]
@@ -14,7 +15,7 @@ import os
 import sys
 
 # Name of the command: the module that has it.
-COMMANDS = {"show": "_show"}
+COMMANDS = {"show": "_show", "run": "_run"}
 DEFAULT = "show"
 
 
@@ -39,21 +40,27 @@ def _command(arguments: list[str]):
     return name, module, arguments
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return the exit status."""
-    from tracemalloc._show import Failure
+def _prepare_output():
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")
     elif hasattr(sys.stdout, "reconfigure"):
         # File names are not always text that the terminal can show.
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return the exit status."""
+    from tracemalloc._show import Failure
     try:
         name, module, arguments = _command(sys.argv[1:] if arguments is None
                                            else arguments)
+        if not getattr(module, "QUIET", False):
+            _prepare_output()
         options = _parser(name, module).parse_args(arguments)
         status = module.run(options) or 0
-        sys.stdout.flush()
-        return status
+        if not callable(status):
+            sys.stdout.flush()
+            return status
     except Failure as failure:
         print(f"tracemalloc: {failure}", file=sys.stderr)
         return failure.status
@@ -67,6 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
             return 141
         print(f"tracemalloc: {error.strerror or error}", file=sys.stderr)
         return 1
+    # A program, whose exceptions are its own.
+    return status() or 0
 
 
 if __name__ == "__main__":

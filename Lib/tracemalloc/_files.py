@@ -145,13 +145,22 @@ def _payload(snapshot) -> dict:
     }
 
 
+def store(snapshot, file) -> None:
+    """Write a snapshot in the form of this module to an open file."""
+    _store(_payload(snapshot), file)
+
+
+def _store(payload, file):
+    summed = _Summed(file)
+    pickle.dump(payload, summed, 5)
+    summed.finish()
+
+
 def write(snapshot, filename) -> None:
     """Store a snapshot in the form of this module."""
     payload = _payload(snapshot)
     with _replacing(filename) as file:
-        summed = _Summed(file)
-        pickle.dump(payload, summed, 5)
-        summed.finish()
+        _store(payload, file)
 
 
 def dump(snapshot, filename) -> None:

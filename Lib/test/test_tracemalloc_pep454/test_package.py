@@ -17,7 +17,7 @@ FUNCTIONS = """
     get_allocated_blocks get_arena_size get_process_memory
     get_traced_memory get_tracemalloc_memory get_unicode_interned
     start stop is_tracing take_snapshot get_object_traceback reset_peak
-    set_fork_policy get_fork_policy
+    set_fork_policy get_fork_policy register unregister
 """.split()
 CLASSES = """
     DisplayTop DisplayTopTask Filter GroupedStats Metric Snapshot StatsDiff

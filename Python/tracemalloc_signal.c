@@ -1,0 +1,648 @@
+/* Signals that memory tracing has reserved: catching them, keeping them, and
+ * doing the work at a safe point of the main thread.
+ *
+ * This file owns the table of reserved signals.  Who changes dispositions asks
+ * here first (pycore_tracemalloc_signal.h says who); what a request means is
+ * none of its business: that is tracemalloc._services, called through
+ * the worker that was handed over with the reservation.
+ *
+ *   kill ──► on_signal()          flags, the eval breaker: nothing else
+ *              └► _PyErr_CheckSignalsTstate() ──► _PyTraceMalloc_SignalArrived()
+ *                                                   └► worker(signum, kinds)
+ *
+ * The handler runs in any thread and between any two instructions.  It reads
+ * `handler` and writes `arrived`, `pid` and `forwarded`, all of them atomically; the
+ * rest of an entry is guarded by `changes`.
+ */
+#include "Python.h"
+#include "pycore_ceval.h"         // _PyEval_SignalReceived()
+#include "pycore_fileutils.h"     // _Py_write_noraise()
+#include "pycore_initconfig.h"    // _PyStatus_ERR()
+#include "pycore_interp.h"        // _PyInterpreterState_GetFinalizing()
+#include "pycore_pyerrors.h"
+#include "pycore_pystate.h"       // _PyThreadState_GET()
+#include "pycore_runtime.h"       // _PyRuntime
+#include "pycore_tracemalloc.h"
+#include "pycore_tracemalloc_signal.h"
+
+#include <signal.h>
+#ifdef HAVE_UNISTD_H
+#  include <unistd.h>             // getpid()
+#endif
+#ifdef HAVE_PTHREAD_H
+#  include <pthread.h>
+#endif
+#ifdef HAVE_MEMFD_CREATE
+#  include <sys/mman.h>           // memfd_create()
+#endif
+
+#include "../Modules/_tracemalloc/engine.h"
+#include "../Modules/_tracemalloc/signals.h"
+
+#define PLAIN _PyTraceMalloc_SIGNAL_PLAIN
+#define ASKED _PyTraceMalloc_SIGNAL_ASKED
+
+/* Frames that the worker may use when the program has used up all of its own. */
+#define SPARE_FRAMES 200
+
+#ifdef TM_CAN_RESERVE
+
+/* --- the table --- */
+
+struct reserved {
+    int on;                 /* our handler is in place; atomic */
+    int pinned;             /* by an option: until the process ends */
+    void *handler;          /* the application's view: SIG_DFL, SIG_IGN or a
+                               function; atomic */
+    int nodefer;            /* SA_NODEFER, when the application's has it */
+    struct sigaction before;/* what was there before us */
+    void *marker;           /* the mapping that shows others what we are */
+    uint32_t arrived;       /* set of kinds; atomic */
+    int answered;           /* the request being worked on; main thread only */
+    int pid;                /* of the process that it arrived in; atomic */
+    int forwarded;          /* passed on to the main thread; atomic */
+};
+
+static struct reserved table[Py_NSIG];
+static PyMutex changes;
+
+/* Only the main thread writes these. */
+static int busy;
+static struct _tracemalloc_signal_counts counts;
+
+/* Guard: changes.  How many threads are about to exec or to spawn. */
+static int leaving;
+
+static struct reserved *
+entry_of(int signum)
+{
+    if (signum < 1 || signum >= Py_NSIG
+        || !_Py_atomic_load_int(&table[signum].on))
+    {
+        return NULL;
+    }
+    return &table[signum];
+}
+
+static int
+is_function(void *handler)
+{
+    return handler != (void *)SIG_DFL && handler != (void *)SIG_IGN;
+}
+
+/* --- the handler --- */
+
+/* As upstream's handler, without a byte for the wakeup descriptor: for its
+   readers the byte is a signal for the application. */
+static void
+flag_silently(int signum)
+{
+    _Py_atomic_store_int(&_PyRuntime.signals.handlers[signum].tripped, 1);
+    _Py_atomic_store_int(&_PyRuntime.signals.is_tripped, 1);
+    _PyEval_SignalReceived();
+}
+
+static void
+on_signal(int signum, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    struct reserved *entry = &table[signum];
+    pthread_t main = (pthread_t)_PyRuntime.main_thread;
+    int on_main = pthread_equal(pthread_self(), main);
+    if (on_main && info->si_code == SI_TKILL
+        && _Py_atomic_exchange_int(&entry->forwarded, 0))
+    {
+        /* Only to interrupt a system call, see below. */
+        errno = saved;
+        return;
+    }
+    int asked = info->si_code == SI_QUEUE
+                && info->si_value.sival_int == TM_SIGNAL_ASKS;
+    void *next = _Py_atomic_load_ptr(&entry->handler);
+    _Py_atomic_store_int(&entry->pid, (int)getpid());
+    _Py_atomic_or_uint32(&entry->arrived, asked ? ASKED : PLAIN);
+    PyOS_sighandler_t python = _PySignal_Handler();
+    if (asked && is_function(next)) {
+        /* Not meant for the application. */
+        flag_silently(signum);
+    }
+    else {
+        python(signum);
+    }
+    if (!asked && is_function(next) && next != (void *)python) {
+        /* Extra arguments do a handler of one argument no harm. */
+        ((void (*)(int, siginfo_t *, void *))next)(signum, info, context);
+    }
+    if (!on_main && !_Py_atomic_exchange_int(&entry->forwarded, 1)) {
+        /* What the main thread waits in is interrupted only by a signal of its
+           own. */
+        pthread_kill(main, signum);
+    }
+    errno = saved;
+}
+
+static int
+is_ours(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO)
+           && action->sa_sigaction == on_signal;
+}
+
+/* Put our handler in place; what was there goes into *old.  Async-signal-safe. */
+static int
+install(int signum, struct sigaction *old)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof(action));
+    action.sa_sigaction = on_signal;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | table[signum].nodefer;
+    return sigaction(signum, &action, old);
+}
+
+/* --- what shows other processes that a signal is safe to send --- */
+
+/* A private mapping of a memory file with a telling name, seen in /proc/PID/maps.
+   A forked child has it too, as it has the handler; exec ends both. */
+static void *
+marker_new(int signum)
+{
+#ifdef HAVE_MEMFD_CREATE
+    char name[32];
+    PyOS_snprintf(name, sizeof(name), TM_SIGNAL_MARKER "%d", signum);
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *marker = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    return marker == MAP_FAILED ? NULL : marker;
+#else
+    return NULL;
+#endif
+}
+
+static void
+marker_free(void *marker)
+{
+#ifdef HAVE_MEMFD_CREATE
+    if (marker != NULL) {
+        munmap(marker, (size_t)sysconf(_SC_PAGESIZE));
+    }
+#endif
+}
+
+/* --- reserving --- */
+
+static int
+reserve_locked(int signum, int pinned)
+{
+    struct reserved *entry = &table[signum];
+    if (!entry->on) {
+        struct sigaction *before = &entry->before;
+        entry->nodefer = 0;
+        _Py_atomic_store_uint32(&entry->arrived, 0);
+        if (sigaction(signum, NULL, before) < 0) {
+            return -1;
+        }
+        /* The parent may have ignored it for us, see below; for an application
+           it is as if nobody had touched it. */
+        void *seen = pinned && before->sa_handler == SIG_IGN
+                     ? (void *)SIG_DFL : (void *)before->sa_handler;
+        _Py_atomic_store_ptr(&entry->handler, seen);
+        if (install(signum, before) < 0) {
+            return -1;
+        }
+        entry->marker = marker_new(signum);
+        _Py_atomic_store_int(&entry->on, 1);
+    }
+    entry->pinned |= pinned;
+    return 0;
+}
+
+int
+_PyTraceMalloc_ReserveSignal(int signum, int pinned)
+{
+    PyMutex_Lock(&changes);
+    int res = reserve_locked(signum, pinned);
+    PyMutex_Unlock(&changes);
+    return res;
+}
+
+int
+_PyTraceMalloc_ReleaseSignal(int signum)
+{
+    int res = 0;
+    PyMutex_Lock(&changes);
+    struct reserved *entry = entry_of(signum);
+    if (entry != NULL && entry->pinned) {
+        res = -1;
+    }
+    else if (entry != NULL) {
+        struct sigaction action = entry->before;
+        if (entry->handler != (void *)action.sa_handler) {
+            /* The application has set another one since. */
+            memset(&action, 0, sizeof(action));
+            action.sa_handler = (PyOS_sighandler_t)entry->handler;
+            action.sa_flags = SA_ONSTACK | entry->nodefer;
+        }
+        _Py_atomic_store_int(&entry->on, 0);
+        (void)sigaction(signum, &action, NULL);
+        marker_free(entry->marker);
+        entry->marker = NULL;
+        res = 1;
+    }
+    PyMutex_Unlock(&changes);
+    return res;
+}
+
+int
+_PyTraceMalloc_SignalPinned(int signum)
+{
+    struct reserved *entry = entry_of(signum);
+    return entry != NULL && entry->pinned;
+}
+
+void
+_PyTraceMalloc_SignalFini(void)
+{
+    for (int signum = 1; signum < Py_NSIG; signum++) {
+        struct reserved *entry = entry_of(signum);
+        if (entry == NULL) {
+            continue;
+        }
+        /* What is left of the process must not die of it.  A host program that
+           had a handler gets it back. */
+        struct sigaction action = entry->before;
+        if (!is_function((void *)action.sa_handler)) {
+            action.sa_handler = SIG_IGN;
+        }
+        (void)sigaction(signum, &action, NULL);
+        marker_free(entry->marker);
+        _Py_atomic_store_int(&entry->on, 0);
+        entry->marker = NULL;
+        entry->pinned = 0;
+    }
+}
+
+/* --- dispositions --- */
+
+int
+_PyTraceMalloc_SignalReserved(int signum)
+{
+    return entry_of(signum) != NULL;
+}
+
+int
+_PyTraceMalloc_SetSignal(int signum, PyOS_sighandler_t handler,
+                         PyOS_sighandler_t *old)
+{
+    struct reserved *entry = entry_of(signum);
+    if (entry == NULL) {
+        return 0;
+    }
+    *old = (PyOS_sighandler_t)_Py_atomic_exchange_ptr(&entry->handler,
+                                                      (void *)handler);
+    return 1;
+}
+
+int
+_PyTraceMalloc_GetSignal(int signum, PyOS_sighandler_t *handler)
+{
+    struct reserved *entry = entry_of(signum);
+    if (entry == NULL) {
+        return 0;
+    }
+    *handler = (PyOS_sighandler_t)_Py_atomic_load_ptr(&entry->handler);
+    return 1;
+}
+
+int
+_PyTraceMalloc_Sigaction(int signum, const struct sigaction *action,
+                         struct sigaction *old)
+{
+    struct reserved *entry = entry_of(signum);
+    if (entry == NULL) {
+        return sigaction(signum, action, old);
+    }
+    void *seen = _Py_atomic_load_ptr(&entry->handler);
+    int nodefer = entry->nodefer;
+    if (action != NULL) {
+        _Py_atomic_store_ptr(&entry->handler, (void *)action->sa_handler);
+        if ((action->sa_flags & SA_NODEFER) != nodefer) {
+            /* A handler that raises the signal for the one before it needs
+               that to happen at once. */
+            entry->nodefer = action->sa_flags & SA_NODEFER;
+            (void)install(signum, NULL);
+        }
+    }
+    if (old != NULL) {
+        memset(old, 0, sizeof(*old));
+        old->sa_handler = (PyOS_sighandler_t)seen;
+        old->sa_flags = nodefer;
+    }
+    return 0;
+}
+
+/* --- arrival --- */
+
+static int
+application_handles(int signum)
+{
+    PyObject *func = (PyObject *)_Py_atomic_load_ptr(
+        &_PyRuntime.signals.handlers[signum].func);
+    return func != NULL && PyCallable_Check(func);
+}
+
+int
+_PyTraceMalloc_SignalBusy(void)
+{
+    return busy;
+}
+
+static void
+complain(int signum)
+{
+    char line[80];
+    PyOS_snprintf(line, sizeof(line),
+                  "tracemalloc: signal %d: the request failed\n", signum);
+    (void)_Py_write_noraise(STDERR_FILENO, line, strlen(line));
+}
+
+void
+_PyTraceMalloc_SignalAnswered(int signum)
+{
+    struct reserved *entry = entry_of(signum);
+    if (entry != NULL) {
+        _Py_atomic_and_uint32(&entry->arrived, ASKED);
+        entry->answered = 1;
+    }
+}
+
+/* One call.  Whatever goes wrong stays here. */
+static void
+call_worker(PyObject *worker, int signum, uint32_t kinds)
+{
+    PyObject *res = PyObject_CallFunction(worker, "ii", signum, (int)kinds);
+    if (res == NULL) {
+        PyErr_Clear();
+        complain(signum);
+    }
+    Py_XDECREF(res);
+}
+
+/* Nothing of the application runs in here but finalizers: handlers of other
+   signals wait, trace functions do not see it.  What is allocated leaves no
+   trace: it would be seen in the next snapshot. */
+static void
+work(PyThreadState *tstate, int signum, uint32_t kinds)
+{
+    struct reserved *entry = &table[signum];
+    PyObject *raised = PyErr_GetRaisedException();
+    PyObject *worker = _PyTraceMalloc_SignalWorker();
+    PyThreadState_EnterTracing(tstate);
+    tstate->py_recursion_remaining += SPARE_FRAMES;
+    tm_mute_begin();
+    busy = 1;
+    while (kinds != 0 && worker != NULL) {
+        entry->answered = 0;
+        call_worker(worker, signum, kinds);
+        kinds = _Py_atomic_exchange_uint32(&entry->arrived, 0);
+        if (!entry->answered) {
+            /* A burst is one request.  Only a question that was put meanwhile
+               is not answered yet, perhaps. */
+            kinds &= ASKED;
+        }
+    }
+    busy = 0;
+    tm_mute_end();
+    tstate->py_recursion_remaining -= SPARE_FRAMES;
+    PyThreadState_LeaveTracing(tstate);
+    Py_XDECREF(worker);
+    PyErr_SetRaisedException(raised);
+    if (_Py_atomic_load_int(&_PyRuntime.signals.is_tripped)) {
+        _PyEval_SignalReceived();
+    }
+}
+
+/* Whether the application has a part in a signal that came for these reasons. */
+static int
+for_application(int signum, uint32_t kinds)
+{
+    if (kinds == 0) {
+        /* Simulated, or flagged twice. */
+        return entry_of(signum) == NULL || application_handles(signum);
+    }
+    return (kinds & PLAIN) && application_handles(signum);
+}
+
+static int
+arrived_for(PyThreadState *tstate, int signum)
+{
+    struct reserved *entry = &table[signum];
+    uint32_t kinds = _Py_atomic_exchange_uint32(&entry->arrived, 0);
+    if (kinds != 0 && entry_of(signum) != NULL
+        && _PyInterpreterState_GetFinalizing(tstate->interp) == NULL)
+    {
+        if (_PyTraceMalloc_HasSignalWorker()) {
+            work(tstate, signum, kinds);
+        }
+        else {
+            /* Kept until _PyTraceMalloc_SignalReady(). */
+            _Py_atomic_or_uint32(&entry->arrived, kinds);
+        }
+    }
+    return for_application(signum, kinds);
+}
+
+int
+_PyTraceMalloc_SignalArrived(PyThreadState *tstate, int signum)
+{
+    int application = arrived_for(tstate, signum);
+    *(application ? &counts.application : &counts.ours) += 1;
+    return !application;
+}
+
+struct _tracemalloc_signal_counts
+_PyTraceMalloc_SignalCounts(void)
+{
+    return counts;
+}
+
+int
+_PyTraceMalloc_SignalOnlyOurs(struct _tracemalloc_signal_counts before)
+{
+    return counts.ours != before.ours
+           && counts.application == before.application;
+}
+
+void
+_PyTraceMalloc_SignalFlagHeld(void)
+{
+    for (int signum = 1; signum < Py_NSIG; signum++) {
+        if (entry_of(signum) != NULL
+            && _Py_atomic_load_uint32(&table[signum].arrived) != 0)
+        {
+            flag_silently(signum);
+        }
+    }
+}
+
+/* --- processes --- */
+
+void
+_PyTraceMalloc_SignalAfterFork(void)
+{
+    memset(&changes, 0, sizeof(changes));
+    leaving = 0;
+    for (int signum = 1; signum < Py_NSIG; signum++) {
+        struct reserved *entry = entry_of(signum);
+        struct sigaction now;
+        if (entry == NULL) {
+            continue;
+        }
+        _Py_atomic_store_int(&entry->forwarded, 0);
+        if (_Py_atomic_load_int(&entry->pid) != (int)getpid()) {
+            /* The parent's, and for the parent to see to. */
+            _Py_atomic_store_uint32(&entry->arrived, 0);
+        }
+        if (sigaction(signum, NULL, &now) == 0 && !is_ours(&now)) {
+            /* A library of the parent has taken it by sigaction(). */
+            _Py_atomic_store_ptr(&entry->handler, (void *)now.sa_handler);
+            (void)install(signum, NULL);
+        }
+    }
+    _PyTraceMalloc_SignalFlagHeld();
+}
+
+static void
+ignore_pinned(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = SIG_IGN;
+    for (int signum = 1; signum < Py_NSIG; signum++) {
+        if (entry_of(signum) != NULL && table[signum].pinned) {
+            (void)sigaction(signum, &action, NULL);
+        }
+    }
+}
+
+void
+_PyTraceMalloc_SignalChildExec(void)
+{
+    ignore_pinned();
+}
+
+void
+_PyTraceMalloc_SignalBeforeExec(void)
+{
+    PyMutex_Lock(&changes);
+    if (leaving++ == 0) {
+        ignore_pinned();
+    }
+    PyMutex_Unlock(&changes);
+}
+
+void
+_PyTraceMalloc_SignalAfterExec(void)
+{
+    int saved = errno;
+    PyMutex_Lock(&changes);
+    if (--leaving == 0) {
+        for (int signum = 1; signum < Py_NSIG; signum++) {
+            if (entry_of(signum) != NULL && table[signum].pinned) {
+                (void)install(signum, NULL);
+            }
+        }
+    }
+    PyMutex_Unlock(&changes);
+    errno = saved;
+}
+
+#ifndef MS_WINDOWS
+void
+_PyTraceMalloc_SignalSpare(sigset_t *set)
+{
+    for (int signum = 1; signum < Py_NSIG; signum++) {
+        if (_PyTraceMalloc_SignalPinned(signum)) {
+            sigdelset(set, signum);
+        }
+    }
+}
+#endif
+
+#else /* !TM_CAN_RESERVE: nothing is ever reserved */
+
+int
+_PyTraceMalloc_ReserveSignal(int Py_UNUSED(signum), int Py_UNUSED(pinned))
+{
+    errno = ENOSYS;
+    return -1;
+}
+
+int
+_PyTraceMalloc_ReleaseSignal(int Py_UNUSED(signum))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalReserved(int Py_UNUSED(signum))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SetSignal(int Py_UNUSED(signum),
+                         PyOS_sighandler_t Py_UNUSED(handler),
+                         PyOS_sighandler_t *Py_UNUSED(old))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_GetSignal(int Py_UNUSED(signum),
+                         PyOS_sighandler_t *Py_UNUSED(handler))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalBusy(void)
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalArrived(PyThreadState *Py_UNUSED(tstate),
+                             int Py_UNUSED(signum))
+{
+    return 0;
+}
+
+struct _tracemalloc_signal_counts
+_PyTraceMalloc_SignalCounts(void)
+{
+    return (struct _tracemalloc_signal_counts){0};
+}
+
+int
+_PyTraceMalloc_SignalOnlyOurs(
+    struct _tracemalloc_signal_counts Py_UNUSED(before))
+{
+    return 0;
+}
+
+void _PyTraceMalloc_SignalFlagHeld(void) {}
+void _PyTraceMalloc_SignalAnswered(int Py_UNUSED(signum)) {}
+void _PyTraceMalloc_SignalFini(void) {}
+void _PyTraceMalloc_SignalAfterFork(void) {}
+void _PyTraceMalloc_SignalChildExec(void) {}
+void _PyTraceMalloc_SignalBeforeExec(void) {}
+void _PyTraceMalloc_SignalAfterExec(void) {}
+#ifndef MS_WINDOWS
+void _PyTraceMalloc_SignalSpare(sigset_t *Py_UNUSED(set)) {}
+#endif
+#endif /* TM_CAN_RESERVE */
