@@ -34,11 +34,17 @@ static enum tm_started_by started_by;
    where none of them is inside a hook. */
 static bool world_taken;     /* guard: the exclusive access itself */
 
+/* While the child of a fork starts: no other thread lives, and upstream, which
+   has stopped the world before the fork, holds what a second stop waits for. */
+static bool only_thread;
+
 static void
 exclusive_begin(void)
 {
 #ifdef Py_GIL_DISABLED
-    _PyEval_StopTheWorldAll(&_PyRuntime);
+    if (!only_thread) {
+        _PyEval_StopTheWorldAll(&_PyRuntime);
+    }
 #endif
     bool world = tm_lock_world();
     tm_lock(TM_RAW);
@@ -54,7 +60,9 @@ exclusive_end(void)
     tm_unlock(TM_RAW);
     tm_unlock_world(world);
 #ifdef Py_GIL_DISABLED
-    _PyEval_StartTheWorldAll(&_PyRuntime);
+    if (!only_thread) {
+        _PyEval_StartTheWorldAll(&_PyRuntime);
+    }
 #endif
 }
 
@@ -283,7 +291,9 @@ tm_after_fork_child(void)
     if (fork_policy == TM_FORK_DISABLE
         || (fork_policy == TM_FORK_BY_START && started_by == TM_BY_ENABLE))
     {
+        only_thread = true;
         tm_stop();
+        only_thread = false;
     }
 }
 
