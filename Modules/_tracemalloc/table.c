@@ -5,11 +5,17 @@
 
 #include <string.h>
 
-/* Neighbours in memory stay neighbours in the table, regions are spread. */
+/* Neighbours in memory stay neighbours in the table, but only as far as a few
+   cache lines: were whole regions kept together, a region on top of another
+   would push its entries to the end of both, thousands of places away. */
+#define NEAR 16                 /* entries, a power of two */
+
 static inline size_t
 home(uintptr_t addr, size_t mask)
 {
-    return ((addr >> 4) + (addr >> 20) * (size_t)0x9e3779b1u) & mask;
+    uint64_t group = (uint64_t)(addr >> 8) * 0x9e3779b97f4a7c15u;
+    return ((addr >> 4) & (NEAR - 1))
+           + ((size_t)(group >> 28) & mask & ~(size_t)(NEAR - 1));
 }
 
 static size_t
@@ -44,6 +50,24 @@ table_grow(struct tm_table *table)
     tm_free(old);
     tm_arena_reserve((ptrdiff_t)((size - n) * sizeof(*entries)));
     return 0;
+}
+
+/* A table is at most five eighths full; without memory seven eighths, since a
+   full one is as slow as a list.  Memory that was refused is not asked for again
+   at once: that takes as long as many allocations. */
+static bool
+make_room(struct tm_table *table)
+{
+    if (table->refused > 0) {
+        table->refused--;
+    }
+    else if (table_grow(table) == 0) {
+        return true;
+    }
+    else if (table->mask != 0) {
+        table->refused = 100;
+    }
+    return table->count * 8 < table->mask * 7;
 }
 
 static size_t
@@ -96,12 +120,12 @@ int
 tm_table_put(struct tm_table *table, uintptr_t addr,
              const struct tm_trace *trace, struct tm_trace *old)
 {
-    /* At most five eighths full. */
-    if (table->count * 8 >= table->mask * 5 && table_grow(table) < 0) {
-        /* A table with a free entry left still serves a replacement. */
-        if (table->mask == 0 || table->count >= table->mask) {
-            return -1;
-        }
+    /* A replacement needs no room. */
+    if (TM_UNLIKELY(table->count * 8 >= table->mask * 5) && !make_room(table)
+        && (table->mask == 0
+            || table->entries[probe(table, addr)].ctx == TM_CTX_NONE))
+    {
+        return -1;
     }
     if (TM_UNLIKELY(trace->size >= TM_SIZE_HUGE)
         && huge_add(table, addr, trace->size) < 0)

@@ -20,6 +20,8 @@ struct tm_table {
     struct tm_entry *entries;
     size_t mask;                /* capacity - 1; 0: nothing allocated */
     size_t count;
+    unsigned refused;           /* so many new traces before the next attempt
+                                   to get more memory */
     struct tm_huge *huge;       /* blocks of 4 GiB and more, unordered */
     size_t nhuge;
 };

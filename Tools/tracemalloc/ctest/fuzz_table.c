@@ -6,6 +6,7 @@
 #include "table.h"
 
 #include <string.h>
+#include <time.h>
 
 #define MOST 1500
 
@@ -150,9 +151,43 @@ check(void)
               "reserve of %td bytes", reserve);
 }
 
+#define REGION ((uintptr_t)1 << 20)
+
+/* Processor time of putting and taking blocks 32 bytes apart that fill many
+   regions, or of as many anywhere. */
+static double
+crowd(bool scattered)
+{
+    const unsigned regions = 32, each = REGION / 32;
+    struct tm_trace old, trace = {16, 1};
+    clock_t start = clock();
+    for (int put = 1; put >= 0; put--) {
+        for (unsigned r = 0; r < regions; r++) {
+            for (unsigned i = 0; i < each; i++) {
+                uint64_t n = (uint64_t)r * each + i;
+                uintptr_t addr = 0x7f0000000000u
+                    + (scattered ? n * 0x9e3779b97f4a7c15u % (REGION << 15) & ~15u
+                                 : r * REGION + i * 32);
+                if (put) {
+                    tm_table_put(&table, addr, &trace, &old);
+                }
+                else {
+                    tm_table_take(&table, addr, &old);
+                }
+            }
+        }
+    }
+    tm_table_clear(&table);
+    return (double)(clock() - start);
+}
+
 int
 main(void)
 {
+    double dense = crowd(false), scattered = crowd(true);
+    FUZZ_NEED(dense < 5 * scattered,
+              "blocks side by side take %.1f times as long as blocks anywhere",
+              dense / scattered);
     unsigned long cases = 0;
     for (uint64_t run = 1; run <= 60; run++) {
         uint64_t seed = run;
