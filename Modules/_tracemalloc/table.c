@@ -53,21 +53,22 @@ table_grow(struct tm_table *table)
 }
 
 /* A table is at most five eighths full; without memory seven eighths, since a
-   full one is as slow as a list.  Memory that was refused is not asked for again
-   at once: that takes as long as many allocations. */
+   full one is as slow as a list.  As long as there is room, memory that was
+   refused is not asked for again at once: that takes as long as many
+   allocations. */
 static bool
 make_room(struct tm_table *table)
 {
-    if (table->refused > 0) {
+    bool room = table->count * 8 < table->mask * 7;
+    if (room && table->refused > 0) {
         table->refused--;
-    }
-    else if (table_grow(table) == 0) {
         return true;
     }
-    else if (table->mask != 0) {
-        table->refused = 100;
+    if (table_grow(table) == 0) {
+        return true;
     }
-    return table->count * 8 < table->mask * 7;
+    table->refused = 100;
+    return room;
 }
 
 static size_t
