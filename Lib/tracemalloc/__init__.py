@@ -134,7 +134,7 @@ class _Memory(int):
         return int(self), self._free
 
 
-def get_tracemalloc_memory() -> _Memory:
+def get_tracemalloc_memory() -> int:
     """Return how many bytes the tracer itself uses.
 
     The result is an int, the total.  It also unpacks as (size, free) and has

@@ -20,7 +20,15 @@ from _thread import allocate_lock
 from _tracemalloc import _fnmatch, _set_filters
 from ._frames import Traceback, public
 
-_UNSET = object()
+
+class _Unset:
+    """The default of an argument that has two names."""
+
+    def __repr__(self):
+        return "..."        # as help() shows it
+
+
+_UNSET = _Unset()
 _live: list["Filter"] = []
 _lock = allocate_lock()
 if hasattr(os, "register_at_fork"):

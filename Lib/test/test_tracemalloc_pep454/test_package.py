@@ -112,6 +112,8 @@ class NameTests(unittest.TestCase):
         # The inner build does not show.
         for word in ("_snapshot", "_filters", "_HOMES", "functools"):
             self.assertNotIn(f"tracemalloc.{word}", text)
+        for word in ("object at 0x", "_Memory", "$module"):
+            self.assertNotIn(word, text)
 
     def test_usable_as_base_classes(self):
         for name in CLASSES:
