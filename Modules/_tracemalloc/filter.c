@@ -6,6 +6,7 @@
 
 static struct tm_filter *filters;       /* tm_filter_count of them */
 static bool any_include, any_domain, any_all_frames;
+static uint32_t changes;                /* how often they were replaced */
 
 unsigned tm_filter_count;
 uint8_t tm_filter_generation = 1;
@@ -18,6 +19,7 @@ tm_filter_replace(struct tm_filter *list, size_t count)
     }
     tm_free(filters);
     filters = list;
+    changes += changes != UINT32_MAX;   /* in vain after that many: see judged() */
     tm_filter_count = (unsigned)count;
     any_include = any_domain = any_all_frames = false;
     for (size_t i = 0; i < count; i++) {
@@ -43,18 +45,41 @@ tm_filter_by_domain(void)
 }
 
 static bool
+name_matches(const struct tm_filter *filter, const struct tm_file *file)
+{
+    size_t length = tm_glob_source_length(file->kind, file->data, file->length);
+    return tm_glob_match(filter->pattern, file->kind, file->data, length);
+}
+
+/* Which of the first 64 patterns match the name of a file.  There are many more
+   contexts than files: each name is matched once. */
+static uint64_t
+judged(const struct tm_file *file)
+{
+    if (file->judged != changes || changes == UINT32_MAX) {
+        struct tm_file *mine = (struct tm_file *)file;
+        mine->judged = changes;
+        mine->matches = 0;
+        for (unsigned i = 0; i < tm_filter_count && i < 64; i++) {
+            if (filters[i].pattern != NULL && name_matches(&filters[i], file)) {
+                mine->matches |= (uint64_t)1 << i;
+            }
+        }
+    }
+    return file->matches;
+}
+
+static bool
 frame_matches(const struct tm_filter *filter,
               const struct tm_filter_frame *frame)
 {
-    if (filter->line != 0 && filter->line != frame->line) {
+    if (frame->file == NULL
+        || (filter->line != 0 && filter->line != frame->line)) {
         return false;
     }
-    const struct tm_file *file = frame->file;
-    if (file == NULL) {
-        return false;
-    }
-    size_t length = tm_glob_source_length(file->kind, file->data, file->length);
-    return tm_glob_match(filter->pattern, file->kind, file->data, length);
+    ptrdiff_t i = filter - filters;
+    return i < 64 ? judged(frame->file) >> i & 1
+                  : name_matches(filter, frame->file);
 }
 
 /* Does the filter name this trace?  Whether that keeps or drops it is up to

@@ -13,7 +13,8 @@
 struct tm_glob;             /* a compiled pattern, see glob.h */
 
 struct tm_filter_frame {
-    const struct tm_file *file;     /* NULL: unknown, matches no pattern */
+    const struct tm_file *file;     /* NULL: unknown, matches no pattern; its
+                                       fields of this room may be written */
     uint32_t line;                  /* 0: unknown, matches no line */
 };
 

@@ -114,11 +114,14 @@ verdict_of(tm_ctx_t ctx, unsigned int domain)
 {
     struct tm_filter_frame small[32], *frames = small;
     tm_site_t sites_small[32], *sites = sites_small;
-    unsigned total, max = tm_filter_depth();
+    unsigned total, max = tm_filter_depth(), depth = tm_context_depth(ctx);
+    if (max > depth) {
+        max = depth;
+    }
+    if (max > (unsigned)tm_context_limit(ctx)) {
+        max = (unsigned)tm_context_limit(ctx);
+    }
     if (max > 32) {
-        if (max > tm_context_depth(ctx)) {
-            max = tm_context_depth(ctx);
-        }
         frames = tm_alloc(max * sizeof(*frames));
         sites = tm_alloc(max * sizeof(*sites));
         if (frames == NULL || sites == NULL) {

@@ -120,7 +120,8 @@ file_intern(uint8_t kind, uint8_t ascii, uint32_t length, const void *data)
     }
     memcpy(copy, data, size);
     memset((char *)copy + size, 0, 4);
-    FILES[files.count] = (struct tm_file){kind, ascii, length, h, copy};
+    FILES[files.count] = (struct tm_file){
+        .kind = kind, .ascii = ascii, .length = length, .hash = h, .data = copy};
     files.index[i] = ++files.count;
     return files.count - 1;
 }
@@ -395,7 +396,8 @@ tm_file_end(void)
 const struct tm_file *
 tm_file_get(tm_file_t file)
 {
-    static const struct tm_file unknown = {1, 1, 9, 0, "<unknown>"};
+    static const struct tm_file unknown = {
+        .kind = 1, .ascii = 1, .length = 9, .data = "<unknown>"};
     return file < files.count ? &FILES[file] : &unknown;
 }
 

@@ -115,7 +115,10 @@ struct tm_file {
     uint8_t ascii;
     uint32_t length;            /* code points */
     uint32_t hash;
+    uint32_t judged;            /* filter room: at which change of the filters
+                                   `matches` was made; 0: never */
     const void *data;
+    uint64_t matches;           /* filter room: bit i for the i-th pattern */
 };
 
 /* The live trace of one block, as the tables and slots give it. */

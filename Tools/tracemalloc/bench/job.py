@@ -2,6 +2,7 @@
 
 usage: job.py time WORKLOAD SCALE ROUNDS MODE,...    times as JSON
        job.py count WORKLOAD SCALE TIMES MODE        run, for instruction counts
+       job.py turns WORKLOAD SCALE MODE,...    each mode twice, inside functools.reduce()
        job.py modes                                  the modes there are, as JSON
 
 The interpreter under test runs this.  All modes are measured in one process,
@@ -10,7 +11,10 @@ differ by some per cent in speed from the layout of their memory alone.
 
 Modes: "base" untraced; a number: traced with that limit; "null": hooks that
 only pass on; "sampled": traced by samples.  The last two are not everywhere.
+"25+filters", "25+tasks", "25+timers": traced with 20 live filters, or with 100
+tasks that have thresholds, or delays; "25+control": the tasks are there, but cancelled.
 """
+import functools
 import gc
 import json
 import sys
@@ -33,6 +37,46 @@ def _sampling():
     return tracemalloc
 
 
+def _filters_on(module) -> None:
+    """Filters that have to be looked at, and let everything pass."""
+    for n in range(19):
+        module.add_exclude_filter(f"*/no/such/file{n}*.py", None, n % 2 == 0)
+    module.add_include_filter("*")
+
+
+def _tasks_on(module, timers: bool) -> list:
+    """Tasks that are never due."""
+    tasks = [module.Task(len, "") for _ in range(100)]
+    for task in tasks:
+        if timers:
+            task.set_delay(1_000_000)
+        else:
+            task.set_memory_threshold(1 << 40)
+        task.schedule()
+    return tasks
+
+
+def with_extra(limit: int, extra: str):
+    """(turn on, turn off) for tracing with filters or tasks."""
+    import tracemalloc as module
+    kept: list = []
+
+    def on():
+        if extra == "filters":
+            _filters_on(module)
+        module.start(limit)
+        if extra in ("tasks", "timers", "control"):
+            kept.extend(_tasks_on(module, extra == "timers"))
+        if extra == "control":
+            module.cancel_tasks()
+
+    def off():
+        module.disable()
+        module.clear_filters()
+        kept.clear()
+    return on, off
+
+
 def switches(mode: str):
     """(turn on, turn off) for a mode, or None when it is missing here."""
     if mode == "base":
@@ -47,6 +91,9 @@ def switches(mode: str):
         if module is None:
             return None
         return (lambda: module.start(1, sample_interval=SAMPLE_INTERVAL)), module.stop
+    if "+" in mode:
+        limit, _, extra = mode.partition("+")
+        return with_extra(int(limit), extra)
     return (lambda: _tracemalloc.start(int(mode))), _tracemalloc.stop
 
 
@@ -92,6 +139,19 @@ def count(name: str, scale: float, times: int, mode: str) -> None:
     turns[1]()
 
 
+def take_turns(name: str, scale: float, modes: list[str]) -> None:
+    work = WORKLOADS[name]
+    amount = work.at(scale)
+    gc.disable()
+    work.run(amount)
+    for mode in modes:
+        on, off = switches(mode)
+        on()
+        for _ in range(2):      # the same line, so that contexts are the same
+            functools.reduce(lambda _, n: work.run(n), [None, amount])
+        off()
+
+
 def main() -> None:
     match sys.argv[1:]:
         case ["time", name, scale, rounds, modes]:
@@ -99,6 +159,8 @@ def main() -> None:
             json.dump(result, sys.stdout)
         case ["count", name, scale, times, mode]:
             count(name, float(scale), int(times), mode)
+        case ["turns", name, scale, modes]:
+            take_turns(name, float(scale), modes.split(","))
         case ["modes"]:
             modes = [m for m in ("null", "sampled") if switches(m) is not None]
             json.dump(modes, sys.stdout)

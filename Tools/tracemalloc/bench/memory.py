@@ -7,6 +7,9 @@ from table import lay_out
 
 JOB = HERE / "memory_job.py"
 BLOCKS = 3_000_000
+# What our figures for so many blocks should not exceed.
+BARS = {"get_stats": 0.03, "create traces=False": 0.03, "top_by line": 0.1, "top_by filename": 0.1,
+        "top_by line, cumulative": 0.1, "top_by filename, cumulative": 0.1, "write": 1.0, "load": 1.0, "file bytes": 40e6}
 CONTEXTS = 1_000_000
 DEPTH = 50
 LIMIT = 25
@@ -30,9 +33,19 @@ def measure(sides: dict[str, str], blocks: int = BLOCKS) -> dict[str, Any]:
         out[label] = {
             "blocks": traced["blocks"], "per block": grown / traced["blocks"],
             "own per block": traced["own"] / traced["blocks"], "looks": looks,
-            "contexts": ask(python, "contexts", CONTEXTS, DEPTH)}
+            "contexts": ask(python, "contexts", CONTEXTS, DEPTH),
+            "ignored": ask(python, "ignored", blocks, LIMIT)}
     progress("")
     return out
+
+
+def bar(name: str, first: dict[str, Any]) -> str:
+    """What to say beside a figure that has a bar."""
+    limit = BARS.get(name)
+    if limit is None or first["blocks"] != BLOCKS:
+        return ""
+    met = first["looks"].get(name, limit + 1) <= limit
+    return (f" (at most {limit / 1e6:.0f} MB" if name == "file bytes" else f" (at most {limit:g} s") + (")" if met else ": NOT MET)")
 
 
 def text(data: dict[str, Any]) -> str:
@@ -50,11 +63,14 @@ def text(data: dict[str, Any]) -> str:
             value = data[k]["looks"].get(name)
             cells.append("-" if value is None else f"{value / 1e6:.1f} MB"
                          if name == "file bytes" else f"{value:.3f} s")
-        rows.append([name, *cells])
+        rows.append([name + bar(name, first), *cells])
     rows.append([f"{first['contexts']['contexts']:,} contexts of depth"
                  f" {first['contexts']['depth']}: tracer's memory",
                  *(f"{data[k]['contexts']['own'] / 1e6:.0f} MB" for k in labels)])
     rows.append(["the same, resident",
                  *(f"{data[k]['contexts']['resident'] / 1e6:.0f} MB"
                    for k in labels)])
+    rows.append(["bytes for a block that a filter ignores (nearly 0)", *(
+        f"{data[k]['ignored']['grown'] / data[k]['ignored']['blocks']:.3f}"
+        if data[k]["ignored"] else "-" for k in labels)])
     return lay_out(rows)

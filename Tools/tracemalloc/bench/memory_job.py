@@ -3,6 +3,7 @@
 usage: memory_job.py blocks N LIMIT        resident bytes of N blocks (0: untraced)
        memory_job.py looks N LIMIT         times of snapshots of N blocks
        memory_job.py contexts N DEPTH      memory of N contexts
+       memory_job.py ignored N LIMIT       growth of the tracer's memory over N blocks that a live filter leaves out
 
 Prints JSON.  What the interpreter does not have is left out of the answer.
 """
@@ -15,7 +16,7 @@ import time
 
 import _tracemalloc
 
-LINES = 60
+LINES = 1000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -27,7 +28,7 @@ def resident() -> int:
 
 def maker(lines: int):
     """A function that fills a list, from as many lines, sizes 40 to 99 bytes."""
-    body = "".join(f"    kept[i + {k}] = b'%0{8 + k}d' % (i + {k})\n"
+    body = "".join(f"    kept[i + {k}] = b'%0{8 + k % 60}d' % (i + {k})\n"
                    for k in range(lines))
     source = (f"def fill(kept, first, last):\n"
               f"  for i in range(first, last, {lines}):\n{body}")
@@ -58,7 +59,7 @@ def blocks(n: int, limit: int) -> dict:
 
 
 def timed(out: dict, name: str, function, prepare=tuple):
-    """Seconds of a call, the better of two; None when it is missing.
+    """CPU seconds of a call, the better of two; None when it is missing.
 
     prepare() makes the arguments of each call anew, untimed: an answer that
     an object remembers does not count.
@@ -68,11 +69,11 @@ def timed(out: dict, name: str, function, prepare=tuple):
         try:
             args = prepare()
             gc.collect()
-            start = time.perf_counter()
+            start = time.process_time()
             value = function(*args)
         except (AttributeError, TypeError):
             return None
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         best = seconds if best is None else min(best, seconds)
     out[name] = best
     return value
@@ -107,9 +108,15 @@ def looks(n: int, limit: int) -> dict:
     timed(out, "create traces=False", lambda: tm.Snapshot.create(traces=False))
     timed(out, "create traces=True", lambda: tm.Snapshot.create(traces=True))
     timed(out, "top_by line", lambda s: s.top_by("line"), draft)
+    timed(out, "top_by filename", lambda s: s.top_by("filename"), draft)
+    timed(out, "top_by line, cumulative", lambda s: s.top_by("line", True), draft)
+    timed(out, "top_by filename, cumulative", lambda s: s.top_by("filename", True),
+          draft)
+    timed(out, "top_by address", lambda s: s.top_by("address"), draft)
     with tempfile.TemporaryDirectory(prefix="tmbench_") as folder:
         path = os.path.join(folder, "snapshot")
-        timed(out, "dump", lambda s: s.dump(path), one)
+        if timed(out, "dump", lambda s: s.dump(path) or True, one):
+            timed(out, "load of a dump", lambda: tm.Snapshot.load(path))
         if timed(out, "write", lambda s: s.write(path) or True, draft):
             out["file bytes"] = os.path.getsize(path)
             timed(out, "load", lambda: tm.Snapshot.load(path))
@@ -136,8 +143,28 @@ def contexts(n: int, depth: int) -> dict:
             "resident": resident() - before}
 
 
+def ignored(n: int, limit: int) -> dict:
+    """The tracer's memory after a tenth of the blocks, and its growth until all are there."""
+    import tracemalloc as tm
+    if not hasattr(tm, "add_exclude_filter"):
+        return {}
+    gc.disable()
+    n -= n % LINES
+    fill = maker(LINES)
+    kept = [None] * n
+    tm.add_exclude_filter("made_blocks.py")
+    tm.start(limit)
+    few = n // LINES // 10 * LINES
+    own = []
+    for part in ((0, few), (few, n)):       # one line calls, or contexts differ
+        below(30, fill, kept, *part)
+        own.append(int(tm.get_tracemalloc_memory()))
+    return {"blocks": n, "own": own[0], "grown": own[1] - own[0]}
+
+
 def main() -> None:
-    jobs = {"blocks": blocks, "looks": looks, "contexts": contexts}
+    jobs = {"blocks": blocks, "looks": looks, "contexts": contexts,
+            "ignored": ignored}
     try:
         name, a, b = sys.argv[1:]
         job = jobs[name]

@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import capi
+import extras
 import instructions
 import memory
 import peers
@@ -52,6 +54,10 @@ def parse() -> argparse.Namespace:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--instructions", action="store_true",
                       help="instruction counts instead of times (valgrind)")
+    kind.add_argument("--extras", action="store_true",
+                      help="what filters and tasks add, in instructions (valgrind)")
+    kind.add_argument("--capi", action="store_true",
+                      help="reference tracers and perf maps against stock")
     kind.add_argument("--memory", action="store_true",
                       help="memory of tracing, times of snapshots")
     kind.add_argument("--scaling", metavar="PYTHON",
@@ -118,10 +124,24 @@ def counts(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     return data, instructions.text(data)
 
 
+def extra_counts(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    if not instructions.available():
+        raise RuntimeError("valgrind is not installed")
+    data = extras.measure(args.ours, [w.name for w in chosen(args.only)],
+                          args.scale or extras.SCALE)
+    return data, extras.text(data)
+
+
 def ask(args: argparse.Namespace) -> tuple[str, dict[str, Any], str]:
     """(kind, data, text) of what was asked for."""
     if args.instructions:
         return "instructions", *counts(args)
+    if args.extras:
+        return "extras", *extra_counts(args)
+    if args.capi:
+        data = capi.measure(args.ours, args.stock, 3 if args.quick else 7,
+                            instructions.available())
+        return "capi", data, capi.text(data)
     if args.memory:
         sides = {"ours": args.ours}
         if not args.no_stock:
@@ -165,7 +185,8 @@ def main() -> int:
         print("bench: no workload matches", file=sys.stderr)
         return 2
     needed = [args.scaling or args.ours]
-    if not (args.no_stock or args.scaling or args.pyperformance or args.peers):
+    if not (args.no_stock or args.scaling or args.pyperformance or args.peers
+            or args.extras):
         needed.append(args.stock)
     for python in needed:
         if not os.access(python, os.X_OK):
