@@ -1,7 +1,10 @@
 #!/bin/sh
 # Build the documentation pages of the fork as HTML in build/docs/html; a warning of Sphinx is an error.
 #
-# usage: docs.sh PYTHON
+# usage: docs.sh PYTHON [all]
+#
+# "all" reads the whole documentation, upstream's pages with ours in their places, which takes minutes, and writes nothing; here a warning
+# is an error when it is about one of our pages or of those that a patch changes.
 #
 # Sphinx is installed from PyPI into build/docs/venv, which PYTHON (the built interpreter) makes once; that takes a network.
 # SPHINXBUILD names another Sphinx (8.2 or later) and saves it.  Settings: Tools/tracemalloc/docs.
@@ -36,6 +39,21 @@ else
             >>"$log" 2>&1 || fail "cannot install Sphinx (no network?); SPHINXBUILD can name another one"
         cp "$settings/requirements.txt" "$docs/venv"
     fi
+fi
+
+if [ "${2:-}" = all ]; then
+    pages=$({
+        cd "$root/Doc" && find . -name '*.rst' | sed 's|^\./||; s|\.rst$||'
+        sed -n 's|^+++ b/Doc/\(.*\)\.rst$|\1|p' "$root"/patches/*.patch
+    } | sort -u | paste -sd '|' -)
+    PYTHONDONTWRITEBYTECODE=1 "$sphinx" -q -b dummy -D html_theme=alabaster -d "$docs/doctrees-all" "$UPSTREAM_DOC" "$docs/all" >"$log" 2>&1 ||
+        fail "Sphinx cannot read the whole documentation"
+    if grep -E "($pages)(\.rst)?:" "$log"; then
+        echo "docs: these are about our pages; the whole output is in $log" >&2
+        exit 1
+    fi
+    echo "docs: no warnings about $(echo "$pages" | tr '|' ' ')"
+    exit 0
 fi
 
 rm -rf "$source" "$docs/html"

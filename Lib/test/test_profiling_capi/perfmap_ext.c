@@ -125,11 +125,44 @@ flood(PyObject *self, PyObject *args)
     return Py_BuildValue("di", PyTime_AsSecondsDouble(end - begin), failed);
 }
 
+/* copy_map(path: bytes) -> (result, errno) */
+static PyObject *
+copy_map(PyObject *self, PyObject *path)
+{
+    (void)self;
+    const char *name = PyBytes_AsString(path);
+    if (name == NULL) {
+        return NULL;
+    }
+    errno = 0;
+    int value = PyUnstable_CopyPerfMapFile(name);
+    return result(value, errno);
+}
+
+static PyObject *
+compile_code(PyObject *self, PyObject *code)
+{
+    (void)self;
+    return PyLong_FromLong(
+        PyUnstable_PerfTrampoline_CompileCode((PyCodeObject *)code));
+}
+
+static PyObject *
+persist_after_fork(PyObject *self, PyObject *flag)
+{
+    (void)self;
+    return PyLong_FromLong(
+        PyUnstable_PerfTrampoline_SetPersistAfterFork(PyObject_IsTrue(flag)));
+}
+
 static PyMethodDef methods[] = {
     {"init", init, METH_NOARGS, NULL},
     {"fini", fini, METH_NOARGS, NULL},
     {"write", write_entry, METH_VARARGS, NULL},
     {"flood", flood, METH_VARARGS, NULL},
+    {"copy_map", copy_map, METH_O, NULL},
+    {"compile_code", compile_code, METH_O, NULL},
+    {"persist_after_fork", persist_after_fork, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -335,6 +335,32 @@ finish()
 """, options=("-W", "ignore"))
 
 
+class CopyTests(PerfMapTestCase):
+    """What is known of other code can be taken over from another map."""
+
+    def test_copy(self) -> None:
+        self.run_map("""
+import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    other = os.path.join(folder, "other.map")
+    with open(other, "wb") as file:
+        file.write(b"1 2 theirs\\n" * 5000)
+    ext.write(3, 4, b"mine")
+    assert ext.copy_map(os.fsencode(other)) == (0, 0)
+    ext.write(5, 6, b"mine")
+    assert read() == b"3 4 mine\\n" + b"1 2 theirs\\n" * 5000 + b"5 6 mine\\n"
+    ext.fini()
+    assert ext.copy_map(os.fsencode(other)) == (0, 0)   # opens the map
+    assert read().count(b"theirs") == 10000
+    assert ext.copy_map(os.fsencode(other + "?")) == (-1, errno.ENOENT)
+    os.symlink(other, other + ".link")
+    assert ext.copy_map(os.fsencode(other + ".link")) == (-1, errno.ELOOP)
+    assert ext.copy_map(os.fsencode(folder))[0] == -1
+    assert read().count(b"theirs") == 10000
+finish()
+""")
+
+
 class TrampolineTests(PerfMapTestCase):
     """-X perf, which writes its entries through the same functions."""
 
@@ -372,6 +398,53 @@ except KeyError as e:
     assert e.args == ("mine",)
 else:
     raise AssertionError
+finish()
+""", options=("-X", "perf"))
+
+    def test_compile_code(self) -> None:
+        """A function gets its entry before it is called, and only one."""
+        self.run_map("""
+def early(): return 1
+if sys.argv[1] == "on":
+    for _ in range(3):
+        assert ext.compile_code(early.__code__) == 0
+        assert early() == 1
+        assert read().count(b" py::early:") == 1
+    sys.deactivate_stack_trampoline()
+def late(): return 2
+assert ext.compile_code(late.__code__) == 0 and late() == 2     # nothing to do
+assert not os.path.exists(path) or b" py::late:" not in read()
+finish()
+""", "on", options=("-X", "perf"))
+        self.run_map("""
+def late(): return 2
+assert ext.compile_code(late.__code__) == 0 and late() == 2
+assert not os.path.exists(path)
+finish()
+""")
+
+    def test_persist_after_fork(self) -> None:
+        """The map of the child names the code of its parent, and nothing is added; or the child begins anew."""
+        self.run_map("""
+def before(): return 1
+before()
+assert ext.persist_after_fork(True) == 1
+def child(wanted):
+    pid = os.fork()
+    if pid == 0:
+        mine = "/tmp/perf-%d.map" % os.getpid()
+        def after(): return before()
+        after()
+        text = read(mine)
+        os.remove(mine)
+        os._exit(0 if text.count(b" py::before:") == 1 and (b"importlib" in text) == wanted
+                 and (b" py::child.<locals>.after:" in text) != wanted else 3)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, (status, wanted)
+child(True)
+assert ext.persist_after_fork(False) == 0
+child(False)
+assert b"after" not in read()
 finish()
 """, options=("-X", "perf"))
 
