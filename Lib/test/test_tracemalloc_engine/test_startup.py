@@ -7,7 +7,7 @@ import sys
 import unittest
 from test.support import os_helper
 
-from .util import Ended, clean_env, run_child
+from .util import GIL_DISABLED, Ended, clean_env, run_child
 
 SHOW = "import _tracemalloc as t; print(t.is_tracing(), t.get_traceback_limit())"
 SHOW_POLICY = "import _tracemalloc as t; print(t.get_fork_policy())"
@@ -177,6 +177,8 @@ class Early(unittest.TestCase):
                              (("-S", "-B"), {}),
                              (("-X", "importtime"), {}),
                              (("-X", "frozen_modules=off"), {})):
+            if GIL_DISABLED and env.get("PYTHONMALLOC") == "malloc":
+                continue        # the free-threaded build has mimalloc only
             with self.subTest(options=options, env=env):
                 done = run_child("""
                     import _tracemalloc as t, sys

@@ -235,17 +235,19 @@ sound()
         self.says_ok("""
 engine.start(3)
 # (With an allocator of its own an interpreter leaves blocks behind, which stay
-# traced.)
+# traced.  In the free-threaded build each one does.)
 def round():
     with made("legacy") as interp:
         run(interp, "x = [bytearray(9) for i in range(10)]")
 for _ in range(3):
     round()
+count = len(engine._get_traces())
 before = engine._memory()[0]
 for _ in range(30):
     round()
 after = engine._memory()[0]
-assert after - before < 100_000, (before, after)
+more = max(len(engine._get_traces()) - count, 0)
+assert after - before < 100_000 + more * 60, (before, after, more)
 sound()
 """)
 

@@ -21,13 +21,12 @@ except ImportError:
     skip("no _testcapi")
 with tempfile.TemporaryDirectory() as d:
     path = os.path.join(d, "overflow_here.py")
-    env = clean_env()
     for call in ("pymem_buffer_overflow", "pymem_api_misuse"):
         with open(path, "w") as f:
             f.write("import _testcapi\n\ndef boom():\n    _testcapi.%s()\n\nboom()\n" % call)
 
         def go(*opts, **more):
-            p = subprocess.Popen([sys.executable, *opts, path], env={**env, **more}, text=True,
+            p = subprocess.Popen([sys.executable, *opts, path], env=clean_env(more), text=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             try:
                 out, err = p.communicate(timeout=30)

@@ -9,6 +9,7 @@ TRACEMALLOC_CASE_SCALE multiplies every time limit (slow builds: debug, asan).
 """
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 SKIPPED = 77
+GIL_DISABLED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 Result = tuple[int | str, str, str]     # status or "timeout", stdout, stderr
 
 
@@ -30,6 +32,10 @@ def clean_env(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process' environment without PYTHON*, and with env added."""
     base = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     base.update(env or {})
+    if GIL_DISABLED and "PYTHONMALLOC" in base:
+        # The one allocator that the free-threaded build has stands in.
+        base["PYTHONMALLOC"] = re.sub("^(py)?malloc", "mimalloc",
+                                      base["PYTHONMALLOC"])
     return base
 
 
