@@ -496,6 +496,9 @@ _PyTraceMalloc_SignalAfterFork(void)
 {
     memset(&changes, 0, sizeof(changes));
     leaving = 0;
+    /* The thread that has forked is the main thread now.  The eval breaker that
+       a signal sets would otherwise still be that of the old one. */
+    _PyRuntime.main_tstate = _PyThreadState_GET();
     for (int signum = 1; signum < Py_NSIG; signum++) {
         struct reserved *entry = entry_of(signum);
         struct sigaction now;

@@ -15,7 +15,7 @@ import os
 import sys
 
 # Name of the command: the module that has it.
-COMMANDS = {"show": "_show", "run": "_run"}
+COMMANDS = {"show": "_show", "run": "_run", "attach": "_attach"}
 DEFAULT = "show"
 
 

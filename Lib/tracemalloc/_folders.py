@@ -70,10 +70,11 @@ class Files:
     """New files in a folder, which appear together once all are complete.
 
     For a with statement: what has not been published at its end is removed.
+    They belong to *owner*, if given, for which only root may ask.
     """
 
-    def __init__(self, folder: int):
-        self._folder = folder
+    def __init__(self, folder: int, owner: int | None = None):
+        self._folder, self._owner = folder, owner
         self._made = []         # (name of the part, name)
 
     def __enter__(self):
@@ -94,6 +95,8 @@ class Files:
         self._made.append((part, name))
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o600)
+            if self._owner is not None:
+                os.fchown(descriptor, self._owner, -1)
             write(*arguments, file)
 
     def publish(self) -> None:

@@ -130,6 +130,18 @@ def process() -> _Process:
     return _process
 
 
+def reservations() -> list[Reservation]:
+    """All reserved signals."""
+    return [_reservations[signum] for signum in sorted(_reservations)]
+
+
+def forget() -> None:
+    """Tracing was stopped: all pairs begin anew."""
+    process().last = None
+    for reservation in _reservations.values():
+        reservation.forget()
+
+
 # -- steps ------------------------------------------------------------------
 
 def start(nframe: int, sample_interval: int | None) -> None:

@@ -1,0 +1,195 @@
+"""python -m tracemalloc run: a program traced from start to exit."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+import unittest
+import zipfile
+
+from test import support
+
+from test.test_tracemalloc_services.util import (
+    ServiceTest, environment, run_python)
+
+
+class RunTests(ServiceTest):
+    def write(self, text, name="program.py"):
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def run_it(self, *arguments, options=(), **kwargs):
+        kwargs.setdefault("cwd", self.folder)
+        return run_python(*options, "-m", "tracemalloc", "run", *arguments,
+                          **kwargs)
+
+    def check(self, done, status=0, line=2, name="program.py"):
+        """The exit status, and that the top names the line that allocates."""
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^#1: (\S*/)?"
+                         rf"{name}:{line}: size=4\d\d\d KiB")
+
+    PROGRAM = ("import sys, os, signal, time\n"
+               "kept = [bytes(100_000) for _ in range(42)]\n")
+
+    def test_end(self):
+        self.write(self.PROGRAM + "print(sys.argv, __name__)\n")
+        done = self.run_it("program.py", "-x", "--top", "a b")
+        self.check(done)
+        self.assertEqual(done.stdout, "['program.py', '-x', '--top', 'a b'] "
+                         "__main__\n")
+
+    def test_exit_statuses(self):
+        for end, status in (("sys.exit(3)", 3), ("sys.exit()", 0),
+                            ("sys.exit('reason')", 1), ("1 / 0", 1),
+                            ("raise SystemExit(0)", 0)):
+            with self.subTest(end=end):
+                self.write(self.PROGRAM + f"{end}\n")
+                done = self.run_it("program.py")
+                self.check(done, status)
+                if "reason" in end:
+                    self.assertIn("reason\n", done.stderr)
+
+    def test_traceback_is_the_program_s(self):
+        path = self.write("def f():\n    raise KeyError(1)\nf()\n")
+        stock = run_python("program.py", cwd=self.folder)
+        done = self.run_it("program.py", "--top", "0")
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.startswith(
+            stock.stderr.replace(str(path), "program.py")), done.stderr)
+
+    def test_excepthook_of_the_program(self):
+        self.write("import sys\n"
+                   "sys.excepthook = lambda *a: print('hook', a[0])\n1 / 0\n")
+        done = self.run_it("--top", "0", "program.py")
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, "hook <class 'ZeroDivisionError'>\n", ""))
+
+    def test_sigterm(self):
+        self.write(self.PROGRAM
+                   + "os.kill(os.getpid(), signal.SIGTERM)\n"
+                   + "time.sleep(1000)\n")
+        self.check(self.run_it("program.py"), -signal.SIGTERM)
+
+    def test_sigterm_of_the_program(self):
+        self.write(self.PROGRAM
+                   + "signal.signal(signal.SIGTERM,"
+                   + " lambda *a: sys.exit(7))\n"
+                   + "os.kill(os.getpid(), signal.SIGTERM)\n")
+        self.check(self.run_it("program.py"), 7)
+
+    def test_ctrl_c(self):
+        self.write(self.PROGRAM
+                   + "os.kill(os.getpid(), signal.SIGINT)\n"
+                   + "time.sleep(1000)\n")
+        done = self.run_it("program.py")
+        self.check(done, -signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", done.stderr)
+
+    def test_threads_and_exit_functions(self):
+        self.write("""\
+            import atexit, threading, time
+            def later():
+                global kept
+                kept = [bytes(100_000) for _ in range(42)]
+            def run():
+                time.sleep(0.1)
+                atexit.register(later)
+            threading.Thread(target=run).start()
+            """)
+        self.check(self.run_it("program.py"), line=4)
+
+    def test_forked_child_shows_nothing(self):
+        self.write(self.PROGRAM + "pid = os.fork()\n"
+                   "if pid:\n    assert os.waitpid(pid, 0)[1] == 0\n")
+        done = self.run_it("program.py")
+        self.check(done)
+        self.assertEqual(done.stderr.count("Traced Python memory"), 1)
+
+    def test_output(self):
+        self.write(self.PROGRAM + "os.chdir('/')\n")
+        done = self.run_it("-o", "out.snapshot", "--nframe", "3", "--top=1",
+                           "program.py")
+        self.check(done)
+        snapshot = tracemalloc.Snapshot.load(self.folder / "out.snapshot")
+        self.assertEqual(snapshot.traceback_limit, 3)
+        top = snapshot.statistics("lineno")[0]
+        self.assertEqual(top.traceback[0].lineno, 2)
+
+    def test_output_fails(self):
+        self.write(self.PROGRAM)
+        done = self.run_it("-o", "no/such/folder", "program.py")
+        self.check(done)
+        self.assertIn("no/such/folder: No such file", done.stderr)
+
+    def test_module(self):
+        package = self.folder / "package"
+        package.mkdir()
+        self.write("", "package/__init__.py")
+        self.write("""\
+            import sys
+            kept = [bytes(100_000) for _ in range(42)]
+            from . import other
+            print(sys.argv[1:], __package__, __spec__.name, sys.path[0])
+            """, "package/__main__.py")
+        self.write("", "package/other.py")
+        done = self.run_it("-m", "package", "-m", "-o", "x")
+        self.check(done, name="__main__.py")
+        self.assertEqual(done.stdout, "['-m', '-o', 'x'] package "
+                         f"package.__main__ {self.folder}\n")
+
+    def test_archive_and_folder(self):
+        self.write(self.PROGRAM + "print(sys.argv[0], sys.path[0])\n",
+                   "__main__.py")
+        with zipfile.ZipFile(self.folder / "app.zip", "w") as archive:
+            archive.write(self.folder / "__main__.py", "__main__.py")
+        for name in ("app.zip", str(self.folder)):
+            with self.subTest(name=name):
+                done = self.run_it(name)
+                self.check(done, name="__main__.py")
+                self.assertEqual(done.stdout, f"{name} {name}\n")
+
+    def test_main_module_is_the_program(self):
+        self.write("""\
+            import sys, multiprocessing, pickle
+            kept = [bytes(100_000) for _ in range(42)]
+            class C: pass
+            def double(n): return n * 2
+            if __name__ == "__main__":
+                assert sys.modules["__main__"].__dict__ is globals()
+                pickle.loads(pickle.dumps(C()))
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    print(pool.map(double, [21]))
+            """)
+        done = self.run_it("program.py")
+        self.check(done)
+        self.assertEqual(done.stdout, "[42]\n")
+
+    def test_usage(self):
+        for arguments, status in (((), 2), (("-m",), 2), (("none.py",), 1),
+                                  (("-m", "no_such_module"), 1),
+                                  (("--nframe", "0", "x.py"), 2),
+                                  (("--sample", "0", "x.py"), 2)):
+            with self.subTest(arguments=arguments):
+                done = self.run_it(*arguments)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+
+    def test_streams_are_the_program_s(self):
+        self.write("import sys\nprint(sys.stdout, sys.stdout.errors)\n")
+        stock = run_python("program.py", cwd=self.folder)
+        done = self.run_it("program.py")
+        self.assertEqual(done.stdout, stock.stdout)
+        # a reader that has gone is the program's problem
+        self.write("import os\ntry:\n    raise OSError(5, 'mine')\n"
+                   "finally:\n    print('end')\n")
+        done = self.run_it("program.py")
+        self.assertEqual((done.returncode, done.stdout), (1, "end\n"))
+        self.assertIn("OSError: [Errno 5] mine", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
