@@ -250,7 +250,7 @@ tm_mod_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     if (!tm_is_tracing()) {
         return Py_BuildValue("ii", 0, 0);
     }
-    size_t size = tm_arena_size(), idle = tm_arena_free();
+    size_t size = tm_arena_size(), idle = tm_memory_free();
     return Py_BuildValue("nn", (Py_ssize_t)size,
                          (Py_ssize_t)Py_MIN(idle, size));
 }

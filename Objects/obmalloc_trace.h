@@ -41,9 +41,8 @@ static const uint32_t class_reciprocal[] = {
 static inline tm_slot_t *
 slot_of_block(poolp pool, const void *block, pymem_uint szidx)
 {
-    uint32_t units = (uint32_t)((const pymem_block *)block
-                                - ((pymem_block *)pool + POOL_OVERHEAD))
-                     >> ALIGNMENT_SHIFT;
+    uint32_t units = ((uint32_t)((uintptr_t)block & POOL_SIZE_MASK)
+                      - (uint32_t)POOL_OVERHEAD) >> ALIGNMENT_SHIFT;
     return &pool->trace_slots[(units * class_reciprocal[szidx]) >> 16];
 }
 
@@ -64,6 +63,29 @@ pool_drop_slots(poolp pool)
     }
 }
 
+/* Pools that were looked up lately, by their address: most blocks that are freed
+   lie in one of them, and the three dependent loads of address_in_range() are
+   saved.  An entry holds as long as its arena.  Guard: the GIL; neither read nor
+   written while a gate is shut. */
+#define KNOWN_POOLS 256
+static poolp known_pools[KNOWN_POOLS];
+
+TM_INLINE poolp *
+known_pool(poolp pool)
+{
+    return &known_pools[((uintptr_t)pool / POOL_SIZE) % KNOWN_POOLS];
+}
+
+static TM_NOINLINE bool
+find_pool(OMState *state, void *block, poolp pool)
+{
+    if (!address_in_range(state, block, pool)) {
+        return false;
+    }
+    *known_pool(pool) = pool;
+    return true;
+}
+
 /* The arena's memory goes back to the system. */
 static void
 arena_drop_slots(struct arena_object *ao)
@@ -71,6 +93,7 @@ arena_drop_slots(struct arena_object *ao)
     if (ao->address == 0) {
         return;
     }
+    memset(known_pools, 0, sizeof(known_pools));
     uintptr_t base = (uintptr_t)_Py_ALIGN_UP(ao->address, POOL_SIZE);
     for (; base < (uintptr_t)ao->pool_address; base += POOL_SIZE) {
         pool_drop_slots((poolp)base);
@@ -110,23 +133,25 @@ pool_ignores(poolp pool, const void *block, tm_ctx_t ctx)
 
 /* --- malloc and calloc --- */
 
-/* Off, shared between GILs, or the first traced block of its pool. */
-static TM_COLD void
-record_small_slow(PyThreadState *tstate, poolp pool, void *block, size_t size)
+/* Any block, whatever has to be found out first. */
+static TM_NOINLINE void
+record_small_slow(PyThreadState *tstate, void *block, size_t size)
 {
+    poolp pool = POOL_ADDR(block);
     bool world = tm_lock_world();
     if (tm_muted) {
         /* the slot says so already */
     }
     else if (!(tm_hot.gate & TM_GATE_OFF)) {
-        tm_ctx_t ctx = tm_record_capture(tstate);
+        tm_ctx_t ctx = tm_record_choose(tstate, size);
         if (pool_ignores(pool, block, ctx)) {
             /* nothing to remember */
         }
         else if (pool_need_slots(pool)) {
             pymem_uint szidx = pool->szidx;
-            tm_record_slot_fast(slot_of_block(pool, block, szidx), block, size,
-                                INDEX2SIZE(szidx), ctx);
+            tm_schedule_count_one();
+            tm_record_in_slot(slot_of_block(pool, block, szidx), block, size,
+                              INDEX2SIZE(szidx), ctx);
         }
         else {
             tm_stats_lose();
@@ -138,17 +163,91 @@ record_small_slow(PyThreadState *tstate, poolp pool, void *block, size_t size)
     tm_unlock_world(world);
 }
 
-TM_INLINE void
-record_small(PyThreadState *tstate, void *block, size_t size)
+static TM_NOINLINE void *
+recorded_ticks(void *block, size_t size)
+{
+    tm_schedule_tick();
+    tm_stats_grow(size);
+    return block;
+}
+
+static TM_NOINLINE void *
+recorded_marks(void *block, size_t live)
+{
+    tm_mark_crossed(live);
+    return block;
+}
+
+/* Write the slot and count the block. */
+TM_INLINE void *
+recorded_in_slot(poolp pool, void *block, size_t size, tm_ctx_t slot_ctx)
+{
+    pymem_uint szidx = (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT;
+    *slot_of_block(pool, block, szidx) =
+        TM_SLOT_MAKE(slot_ctx, -(uint32_t)size & (ALIGNMENT - 1));
+    tm_hot.fresh = block;
+    if (TM_UNLIKELY(--tm_hot.ticks < 0)) {
+        return recorded_ticks(block, size);
+    }
+    tm_hot.bytes += size;
+    size_t live = tm_live();
+    if (TM_UNLIKELY(live > tm_hot.high)) {
+        if (TM_UNLIKELY(live > tm_hot.task_high)) {
+            return recorded_marks(block, live);
+        }
+        tm_stats_new_peak(live);
+    }
+    return block;
+}
+
+/* The slow half as a tail call, so that the fast half of a hook calls nothing
+   and keeps its registers.  Mostly a new frame has to be captured. */
+static TM_NOINLINE void *
+recorded_slow(PyThreadState *tstate, void *block, size_t size)
 {
     poolp pool = POOL_ADDR(block);
-    if (TM_UNLIKELY(tm_hot.gate | (pool->trace_slots == NULL))) {
-        record_small_slow(tstate, pool, block, size);
-        return;
+    if (tm_hot.gate || tm_hot.sampling || pool->trace_slots == NULL) {
+        record_small_slow(tstate, block, size);
+        return block;
     }
-    pymem_uint szidx = (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT;
-    tm_record_slot_fast(slot_of_block(pool, block, szidx), block, size,
-                        INDEX2SIZE(szidx), tm_record_capture(tstate));
+    tm_ctx_t ctx = tm_record_capture_slow(tstate);
+    if (TM_LIKELY(TM_CTX_FITS_SLOT(ctx))) {
+        return recorded_in_slot(pool, block, size, ctx);
+    }
+    tm_schedule_count_one();
+    tm_record_in_slot(slot_of_block(pool, block, pool->szidx), block, size,
+                      INDEX2SIZE(pool->szidx), ctx);
+    return block;
+}
+
+/* What a new block of a pool needs when nothing is new about it. */
+TM_INLINE void *
+recorded(PyThreadState *tstate, void *block, size_t size)
+{
+    poolp pool = POOL_ADDR(block);
+    if (TM_UNLIKELY(tm_hot.gate) || TM_UNLIKELY(pool->trace_slots == NULL)) {
+        return recorded_slow(tstate, block, size);
+    }
+    tm_ctx_t ctx = tm_record_capture_fast(tstate);
+    if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
+        return recorded_slow(tstate, block, size);
+    }
+    return recorded_in_slot(pool, block, size, ctx);
+}
+
+/* The same when tracing samples and this block is passed over: its size alone
+   is kept. */
+TM_INLINE void *
+recorded_sampled(PyThreadState *tstate, void *block, size_t size)
+{
+    poolp pool = POOL_ADDR(block);
+    if (TM_UNLIKELY(tm_hot.gate) || TM_UNLIKELY(pool->trace_slots == NULL)
+        || TM_UNLIKELY(tm_hot.until < (int64_t)size))
+    {
+        return recorded_slow(tstate, block, size);
+    }
+    tm_hot.until -= (int64_t)size;
+    return recorded_in_slot(pool, block, size, TM_SLOT_CTX_UNSAMPLED);
 }
 
 /* Not served from a pool: pymalloc asks the RAW domain, as part of this
@@ -167,58 +266,106 @@ malloc_large(PyThreadState *tstate, OMState *state, size_t count, size_t size,
     return block;
 }
 
-static void *
-traced_malloc(void *Py_UNUSED(ctx), size_t size)
+/* pymalloc's most frequent case, a block of a pool that is in use; NULL in all
+   others.  When *last, the caller has to extend the pool. */
+TM_INLINE void *
+alloc_fast(OMState *state, size_t size, bool *last)
 {
-    PyThreadState *tstate = _PyThreadState_GET();
-    OMState *state = tstate->interp->obmalloc;
-    void *block = pymalloc_alloc(state, NO_CTX, size);
-    if (TM_UNLIKELY(block == NULL)) {
-        return malloc_large(tstate, state, 1, size, 0);
+    if (TM_UNLIKELY(size - 1 >= SMALL_REQUEST_THRESHOLD)) {
+        return NULL;
     }
-    record_small(tstate, block, size);
+    pymem_uint szidx = (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT;
+    poolp pool = usedpools[szidx + szidx];
+    if (TM_UNLIKELY(pool == pool->nextpool)) {
+        return NULL;
+    }
+    pymem_block *block = pool->freeblock;
+    pymem_block *next = *(pymem_block **)block;
+    pool->ref.count++;
+    pool->freeblock = next;
+    *last = next == NULL;
     return block;
 }
 
-static void *
-traced_calloc(void *Py_UNUSED(ctx), size_t count, size_t elsize)
+static TM_NOINLINE void *
+malloc_slow(PyThreadState *tstate, OMState *state, size_t size)
 {
-    PyThreadState *tstate = _PyThreadState_GET();
-    OMState *state = tstate->interp->obmalloc;
+    void *block = pymalloc_alloc(state, NO_CTX, size);
+    if (block == NULL) {
+        return malloc_large(tstate, state, 1, size, 0);
+    }
+    return recorded_slow(tstate, block, size);
+}
+
+static TM_NOINLINE void *
+calloc_slow(PyThreadState *tstate, OMState *state, size_t count, size_t elsize)
+{
     size_t size = count * elsize;
     void *block = pymalloc_alloc(state, NO_CTX, size);
-    if (TM_UNLIKELY(block == NULL)) {
+    if (block == NULL) {
         return malloc_large(tstate, state, count, elsize, 1);
     }
     memset(block, 0, size);
-    record_small(tstate, block, size);
-    return block;
+    return recorded_slow(tstate, block, size);
 }
+
+/* The two hooks of one way to record. */
+#define MALLOC_AND_CALLOC(prefix, recorded) \
+    static TM_NOINLINE void * \
+    prefix##_last(PyThreadState *tstate, void *block, size_t size) \
+    { \
+        pymalloc_pool_extend(POOL_ADDR(block), \
+                             (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT); \
+        return recorded(tstate, block, size); \
+    } \
+    static void * \
+    prefix##_malloc(void *Py_UNUSED(ctx), size_t size) \
+    { \
+        bool last; \
+        PyThreadState *tstate = _PyThreadState_GET(); \
+        OMState *state = tstate->interp->obmalloc; \
+        void *block = alloc_fast(state, size, &last); \
+        if (TM_UNLIKELY(block == NULL)) { \
+            return malloc_slow(tstate, state, size); \
+        } \
+        return last ? prefix##_last(tstate, block, size) \
+                    : recorded(tstate, block, size); \
+    } \
+    static void * \
+    prefix##_calloc(void *Py_UNUSED(ctx), size_t count, size_t elsize) \
+    { \
+        bool last; \
+        PyThreadState *tstate = _PyThreadState_GET(); \
+        OMState *state = tstate->interp->obmalloc; \
+        size_t size = count * elsize; \
+        void *block = alloc_fast(state, size, &last); \
+        if (TM_UNLIKELY(block == NULL)) { \
+            return calloc_slow(tstate, state, count, elsize); \
+        } \
+        if (last) { \
+            prefix##_last(tstate, block, size); \
+            return memset(block, 0, size); \
+        } \
+        memset(block, 0, size); \
+        return recorded(tstate, block, size); \
+    }
+
+MALLOC_AND_CALLOC(traced, recorded)
+MALLOC_AND_CALLOC(sampled, recorded_sampled)
 
 /* --- free --- */
 
+/* Not in a slot, or locks are needed. */
 static TM_NOINLINE void
-forget_small_shared(poolp pool, const void *block)
+forget_small_slow(poolp pool, const void *block)
 {
     bool world = tm_lock_world();
     if (pool->trace_slots != NULL) {
-        tm_record_forget_slot_fast(slot_of_block(pool, block, pool->szidx),
-                                   block, INDEX2SIZE(pool->szidx));
+        pymem_uint szidx = pool->szidx;
+        tm_record_clear_slot(slot_of_block(pool, block, szidx), block,
+                             INDEX2SIZE(szidx));
     }
     tm_unlock_world(world);
-}
-
-TM_INLINE void
-forget_small(poolp pool, const void *block)
-{
-    if (TM_UNLIKELY(tm_hot.gate)) {
-        forget_small_shared(pool, block);
-    }
-    else if (TM_LIKELY(pool->trace_slots != NULL)) {
-        pymem_uint szidx = pool->szidx;
-        tm_record_forget_slot_fast(slot_of_block(pool, block, szidx), block,
-                                   INDEX2SIZE(szidx));
-    }
 }
 
 static TM_NOINLINE void
@@ -232,6 +379,61 @@ free_large(OMState *state, void *block)
     raw_allocated_blocks--;
 }
 
+/* A gate is shut, or the trace is not in the slot. */
+static TM_NOINLINE void
+free_slow(OMState *state, poolp pool, void *block)
+{
+    if (!address_in_range(state, block, pool)) {
+        free_large(state, block);
+        return;
+    }
+    forget_small_slow(pool, block);
+    (void)pymalloc_free_block(state, pool, block);
+}
+
+static TM_NOINLINE void
+free_and_mark(OMState *state, poolp pool, void *block)
+{
+    (void)pymalloc_free_block(state, pool, block);
+    tm_mark_crossed(tm_live());
+}
+
+/* Forget the trace of a block of a pool, then free it; no gate is shut.  As
+   with malloc, whatever is not usual is a tail call. */
+TM_INLINE void
+forget_and_free(OMState *state, poolp pool, void *block)
+{
+    if (TM_LIKELY(pool->trace_slots != NULL)) {
+        pymem_uint szidx = pool->szidx;
+        tm_slot_t *slot = slot_of_block(pool, block, szidx);
+        tm_slot_t old = *slot;
+        if (TM_UNLIKELY(TM_SLOT_CTX(old) == TM_SLOT_CTX_ELSEWHERE)) {
+            free_slow(state, pool, block);
+            return;
+        }
+        if (TM_LIKELY(old != 0)) {
+            *slot = 0;
+            tm_hot.bytes -= INDEX2SIZE(szidx) - TM_SLOT_SLACK(old);
+            if (TM_UNLIKELY(tm_live() < tm_hot.low)) {
+                free_and_mark(state, pool, block);
+                return;
+            }
+        }
+    }
+    (void)pymalloc_free_block(state, pool, block);
+}
+
+/* A pool that was not looked up lately, or no pool at all. */
+static TM_NOINLINE void
+free_unknown(OMState *state, poolp pool, void *block)
+{
+    if (!find_pool(state, block, pool)) {
+        free_large(state, block);
+        return;
+    }
+    forget_and_free(state, pool, block);
+}
+
 static void
 traced_free(void *Py_UNUSED(ctx), void *block)
 {
@@ -240,12 +442,15 @@ traced_free(void *Py_UNUSED(ctx), void *block)
     }
     OMState *state = get_state();
     poolp pool = POOL_ADDR(block);
-    if (TM_UNLIKELY(!address_in_range(state, block, pool))) {
-        free_large(state, block);
-        return;
+    if (TM_UNLIKELY(tm_hot.gate)) {
+        free_slow(state, pool, block);
     }
-    forget_small(pool, block);
-    (void)pymalloc_free_block(state, pool, block);
+    else if (TM_UNLIKELY(*known_pool(pool) != pool)) {
+        free_unknown(state, pool, block);
+    }
+    else {
+        forget_and_free(state, pool, block);
+    }
 }
 
 /* --- realloc --- */
@@ -276,7 +481,7 @@ record_resized(PyThreadState *tstate, poolp pool, void *block, size_t size)
 {
     bool world = tm_lock_world();
     if (!(tm_hot.gate & TM_GATE_OFF)) {
-        tm_ctx_t ctx = tm_record_capture(tstate);
+        tm_ctx_t ctx = tm_record_choose(tstate, size);
         if (pool_ignores(pool, block, ctx)
             || (tm_muted && (pool->trace_slots == NULL
                              || *slot_of_block(pool, block, pool->szidx) == 0)))
@@ -287,7 +492,8 @@ record_resized(PyThreadState *tstate, poolp pool, void *block, size_t size)
             size_t class_size = INDEX2SIZE(pool->szidx);
             tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
             tm_record_clear_slot(slot, block, class_size);
-            tm_record_slot_fast(slot, block, size, class_size, ctx);
+            tm_schedule_count_one();
+            tm_record_in_slot(slot, block, size, class_size, ctx);
         }
         else {
             tm_stats_lose();
@@ -326,10 +532,9 @@ traced_realloc(void *ctx, void *block, size_t size)
         raw_allocated_blocks++;
     }
     memcpy(moved, block, Py_MIN(size, class_size));
-    forget_small(pool, block);
-    (void)pymalloc_free_block(state, pool, block);
+    free_slow(state, pool, block);
     if (small) {
-        record_small(tstate, moved, size);
+        record_small_slow(tstate, moved, size);
     }
     else {
         tm_record_big(tstate, moved, size);
@@ -348,9 +553,58 @@ _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator)
     {
         return false;
     }
-    *allocator = (PyMemAllocatorEx){NULL, traced_malloc, traced_calloc,
-                                    traced_realloc, traced_free};
+    *allocator =
+        tm_hot.sampling
+        ? (PyMemAllocatorEx){NULL, sampled_malloc, sampled_calloc,
+                             traced_realloc, traced_free}
+        : (PyMemAllocatorEx){NULL, traced_malloc, traced_calloc,
+                             traced_realloc, traced_free};
     return true;
+}
+
+/* --- objects --- */
+
+/* Of every new object while tracing is on.  Its block was recorded a moment ago
+   by the same code, or comes from a free list: then the trace moves. */
+void
+_PyTraceMalloc_NewReference(PyObject *op)
+{
+    if (TM_LIKELY((const void *)op == tm_hot.fresh)) {
+        /* Once: the next time it comes from a free list. */
+        tm_hot.fresh = NULL;
+        return;
+    }
+    void *block = (char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
+    if (TM_LIKELY(block == tm_hot.fresh)) {
+        tm_hot.fresh = NULL;
+        return;
+    }
+    PyThreadState *tstate = _PyThreadState_GET();
+    poolp pool = POOL_ADDR(block);
+    tm_ctx_t ctx = tm_record_capture_fast(tstate);
+    if (TM_UNLIKELY(tm_hot.gate) || TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))
+        || TM_UNLIKELY(*known_pool(pool) != pool
+                       && !find_pool(tstate->interp->obmalloc, block, pool)))
+    {
+        tm_record_object(tstate, block);
+        return;
+    }
+    if (TM_UNLIKELY(pool->trace_slots == NULL)) {
+        if (!tm_hot.fused) {
+            tm_record_object(tstate, block);
+        }
+        return;
+    }
+    tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
+    tm_slot_t old = *slot;
+    if (TM_UNLIKELY(TM_SLOT_CTX(old) - 1 >= TM_SLOT_CTX_UNSAMPLED - 1)) {
+        if (old == 0) {
+            return;             /* a pool with slots: it is not traced at all */
+        }
+        tm_record_object(tstate, block);
+        return;
+    }
+    *slot = TM_SLOT_MAKE(ctx, TM_SLOT_SLACK(old));
 }
 
 /* --- finding the slot of an address --- */
@@ -394,6 +648,17 @@ _PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size)
 }
 
 #else  /* !WITH_PYMALLOC */
+
+void
+_PyTraceMalloc_NewReference(PyObject *op)
+{
+    const void *block = (char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
+    if (block == tm_hot.fresh) {
+        tm_hot.fresh = NULL;
+        return;
+    }
+    tm_record_object(_PyThreadState_GET(), block);
+}
 
 void
 _PyTraceMalloc_UnlinkSlots(void *Py_UNUSED(pool))

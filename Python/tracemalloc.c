@@ -98,7 +98,9 @@ _PyTraceMalloc_StartTracing(int limit, int by_enable)
         PyErr_NoMemory();
         return -1;
     }
-    _PyTraceMalloc_WatchObjects(1);
+    /* A sample keeps the traceback of its block: what objects of free lists
+       would add is less than their lists hold. */
+    _PyTraceMalloc_WatchObjects(tm_get_sample_interval() == 1);
     return 0;
 }
 
@@ -129,19 +131,6 @@ uintptr_t
 _PyTraceMalloc_ObjectBlock(PyObject *op)
 {
     return (uintptr_t)op - _PyType_PreHeaderSize(Py_TYPE(op));
-}
-
-void
-_PyTraceMalloc_NewReference(PyObject *op)
-{
-    const void *block = (const void *)_PyTraceMalloc_ObjectBlock(op);
-    if (TM_LIKELY(block == tm_hot.fresh)) {
-        /* Recorded a moment ago, by the same code.  Once: the next time it
-           comes from a free list. */
-        tm_hot.fresh = NULL;
-        return;
-    }
-    tm_object_made(block);
 }
 
 void

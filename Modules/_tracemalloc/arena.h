@@ -15,8 +15,8 @@ void *tm_calloc(size_t count, size_t size);
 void *tm_realloc(void *block, size_t size);
 void tm_free(void *block);
 
-/* Bytes in use by the engine, bookkeeping included, and how many of them are
-   free for more data (capacity that tables and pools have in reserve). */
+/* Bytes in use by the engine, bookkeeping included, and how many of them pools
+   and other rooms have in reserve (tables tell of theirs when asked). */
 size_t tm_arena_size(void);
 size_t tm_arena_free(void);
 void tm_arena_reserve(ptrdiff_t bytes);     /* a room's reserve grew or shrank */

@@ -45,6 +45,18 @@ tm_domain_table(unsigned int domain, bool make)
     return table;
 }
 
+bool
+tm_domains_next(uint32_t *domain)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].id > *domain) {
+            *domain = list[i].id;
+            return true;
+        }
+    }
+    return false;
+}
+
 void
 tm_domains_scan(tm_trace_cb cb, void *arg)
 {
@@ -59,6 +71,16 @@ tm_domains_bound(void)
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
         n += list[i].table->count;
+    }
+    return n;
+}
+
+size_t
+tm_domains_idle(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        n += tm_table_idle(list[i].table);
     }
     return n;
 }

@@ -42,8 +42,6 @@ void tm_after_fork_child(void);
 
 #ifdef Py_PYTHON_H              /* rooms that are free of Python see the rest */
 
-/* An object was made in a block other than the one recorded last. */
-void tm_object_made(const void *block);
 void tm_code_gone(PyCodeObject *code);          /* dies, or is renamed */
 void tm_thread_gone(PyThreadState *tstate);
 void tm_frame_moved(PyThreadState *tstate);     /* f_lineno was set */
@@ -96,6 +94,21 @@ const struct tm_file *tm_file_get(tm_file_t file);
 void tm_mute_begin(void);
 void tm_mute_end(void);
 
+/* --- sampling --- */
+
+/* Bytes between samples on average, from the next start on; 1: none is passed
+   over.  While tracing is off only. */
+void tm_set_sample_interval(uint64_t bytes);
+uint64_t tm_get_sample_interval(void);
+void tm_sample_seed(uint64_t seed);     /* tests: a sequence of their own */
+
+/* --- the last peak --- */
+
+/* Between tm_sync_freeze_begin() and _end(): what was live when the traced size
+   last peaked, see peak.h; a row for each domain and context.  How many, or -1:
+   no memory.  *rows is for tm_free(), *size: traced bytes then. */
+ptrdiff_t tm_peak_rows(struct tm_peak_row **rows, size_t *size);
+
 /* --- live filters --- */
 
 struct tm_filter;
@@ -113,6 +126,10 @@ void tm_task_called(void *handle);
 void tm_task_rearm(void *owner);
 void tm_task_cancel_all(void);
 void *tm_task_gone(void *owner);
+
+/* Bytes of the engine's memory that are free for more data; tm_arena_size()
+   counts them in. */
+size_t tm_memory_free(void);
 
 /* --- invariants: NULL, or what is broken (any build, slow) --- */
 

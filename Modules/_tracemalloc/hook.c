@@ -231,6 +231,7 @@ tm_hook_link(void)
         }
         PyMem_SetAllocator(domains[d], &hooks[d].ours);
     }
+    tm_hot.fused = hooks[OBJ].ours.malloc != generic[OBJ].malloc;
 }
 
 void

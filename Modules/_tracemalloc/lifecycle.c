@@ -13,7 +13,9 @@
 #include "engine.h"
 #include "filter.h"
 #include "hook.h"
+#include "peak.h"
 #include "record.h"
+#include "sampler.h"
 #include "schedule.h"
 #include "site.h"
 #include "stack.h"
@@ -130,6 +132,7 @@ drop_traces(void)
     tm_context_reset();
     tm_site_reset();
     tm_stats_reset();
+    tm_peak_forget();
     tm_arenas_clear();
     tm_hot.fresh = NULL;
 }
@@ -181,6 +184,7 @@ tm_start(int limit, enum tm_started_by how)
         know_threads();
     }
     started_by = how;
+    tm_sampler_start();
     tm_schedule_start();
     tm_hook_link();
     tm_arenas_link();
@@ -213,6 +217,7 @@ tm_fini(void)
     tm_stop();
     tm_set_filters(NULL, 0);
     tm_record_plan_limit(1);
+    tm_sampler_plan(1);
     fork_policy = TM_FORK_BY_START;
 }
 
@@ -250,6 +255,29 @@ tm_share(void)
     tm_lock(TM_RAW);
     set_gate(TM_GATE_SHARED, true);
     tm_unlock(TM_RAW);
+}
+
+void
+tm_set_sample_interval(uint64_t bytes)
+{
+    assert(!tm_is_tracing());
+    tm_sampler_plan(bytes);
+}
+
+uint64_t
+tm_get_sample_interval(void)
+{
+    return tm_sampler_interval();
+}
+
+void
+tm_sample_seed(uint64_t seed)
+{
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    tm_sampler_seed(seed);
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
 }
 
 /* --- fork --- */
@@ -298,12 +326,6 @@ tm_after_fork_child(void)
 }
 
 /* --- what upstream's files tell --- */
-
-void
-tm_object_made(const void *block)
-{
-    tm_record_object(_PyThreadState_GET(), block);
-}
 
 void
 tm_code_gone(PyCodeObject *code)
@@ -362,7 +384,7 @@ tm_get_totals(void)
     tm_lock(TM_RAW);
     if (tm_is_tracing()) {
         totals.live = tm_live();
-        totals.peak = Py_MAX(tm_hot.peak, totals.live);
+        totals.peak = Py_MAX(tm_peak(), totals.live);
     }
     tm_unlock(TM_RAW);
     tm_unlock_world(world);
@@ -375,6 +397,7 @@ tm_reset_peak(void)
     bool world = tm_lock_world();
     tm_lock(TM_RAW);
     tm_stats_reset_peak();
+    tm_peak_forget();
     tm_unlock(TM_RAW);
     tm_unlock_world(world);
 }
@@ -436,6 +459,18 @@ tm_set_filters(struct tm_filter *list, size_t count)
     }
     tm_stack_spoil_all();
     exclusive_end();
+}
+
+size_t
+tm_memory_free(void)
+{
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    size_t n = tm_arena_free() + tm_table_idle(&tm_traces_big)
+               + tm_table_idle(&tm_traces_raw) + tm_domains_idle();
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
+    return n;
 }
 
 /* --- tasks --- */

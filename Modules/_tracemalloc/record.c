@@ -5,8 +5,8 @@
 #include "pycore_pystate.h"       // _PyThreadState_GET()
 
 #include "arena.h"
-#include "domains.h"
 #include "filter.h"
+#include "peak.h"
 #include "record.h"
 #include "schedule.h"
 #include "site.h"
@@ -18,6 +18,7 @@ extern tm_slot_t *_PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size);
 
 _Py_thread_local int tm_nested;
 _Py_thread_local int tm_muted;
+_Py_thread_local bool tm_raw_held;
 
 static int limit = 1;
 /* Parent of an outermost frame; NONE when there was no memory for contexts:
@@ -79,11 +80,10 @@ static _Py_thread_local struct {
     uint32_t dropped;                   /* dropped_contexts at the time */
 } leaving;
 
-/* trace: NULL when the block had none. */
-static void
-leave(const void *block, const struct tm_trace *trace)
+void
+tm_record_leave(const void *block, const struct tm_trace *trace)
 {
-    if (trace == NULL) {
+    if (trace == NULL || trace->ctx == TM_CTX_UNSAMPLED) {
         leaving.addr = 0;
         return;
     }
@@ -107,10 +107,26 @@ tm_record_no_leaving(void)
     _Py_atomic_add_uint32(&dropped_contexts, 1);
 }
 
+/* --- marks --- */
+
+void
+tm_mark_crossed(size_t live)
+{
+    if (live > tm_peak()) {
+        tm_hot.peak = live;
+        tm_hot.peak_low = TM_PEAK_LOW(live);
+        tm_marks_update();
+    }
+    else if (live < tm_hot.peak_low) {
+        tm_peak_past(tm_raw_held);
+    }
+    tm_schedule_look(live);
+}
+
 /* --- verdicts --- */
 
-static bool
-verdict_of(tm_ctx_t ctx, unsigned int domain)
+bool
+tm_record_verdict(tm_ctx_t ctx, unsigned int domain)
 {
     struct tm_filter_frame small[32], *frames = small;
     tm_site_t sites_small[32], *sites = sites_small;
@@ -154,13 +170,13 @@ judge(tm_ctx_t ctx)
     }
     struct tm_node *node = tm_context_node(ctx);
     if (!tm_filter_verdict_known(node->verdict)) {
-        node->verdict = tm_filter_verdict_make(verdict_of(ctx, 0));
+        node->verdict = tm_filter_verdict_make(tm_record_verdict(ctx, 0));
     }
     return tm_filter_verdict_keeps(node->verdict) ? ctx : ctx | TM_CTX_DROPPED;
 }
 
-static tm_ctx_t
-judge_unknown(void)
+tm_ctx_t
+tm_record_unknown(void)
 {
     if (root == TM_CTX_NONE) {
         return TM_CTX_NONE;
@@ -216,6 +232,33 @@ parent_for_push(tm_thread *th)
     return ctx & ~TM_CTX_DROPPED;
 }
 
+/* Push n frames, the last one of the array first: as tm_stack_push() one by one,
+   but the top is only set at the end.  -1: no memory, some may be pushed. */
+static int
+push_all(tm_thread *th, _PyInterpreterFrame **newer, size_t n)
+{
+    tm_ctx_t parent = parent_for_push(th);
+    while (n-- > 0) {
+        _PyInterpreterFrame *frame = newer[n];
+        if (parent == TM_CTX_NONE
+            || tm_stack_push_below(th, frame, parent) < 0)
+        {
+            tm_stack_find_top(th);
+            return -1;
+        }
+        if (n == 0) {
+            tm_stack_set_top(th, frame, parent);
+        }
+        else if (limit == 1) {
+            parent = TM_CTX_DEPTH | Py_MIN(th->depth, TM_DEPTH_MAX);
+        }
+        else {
+            parent = tm_record_resolve(th, frame, parent) & ~TM_CTX_DROPPED;
+        }
+    }
+    return 0;
+}
+
 /* Frames between a new one and the nearest known one, newest first. */
 #define NEWER 64
 
@@ -227,12 +270,11 @@ catch_up(tm_thread *th, _PyInterpreterFrame *frame)
     while (!(frame->captured && th->top_frame == frame)) {
         _PyInterpreterFrame *newer[NEWER];
         size_t n = 0;
-        bool anchored = false, unknown = false;
+        bool unknown = false;
         _PyInterpreterFrame *f = frame;
         for (; f != NULL; f = _PyFrame_GetFirstComplete(f->previous)) {
             if (f->captured) {
                 if (!unknown && tm_stack_cut(th, f)) {
-                    anchored = true;
                     break;
                 }
                 /* A flag of earlier days (spoilt or switched stack), and the
@@ -241,19 +283,19 @@ catch_up(tm_thread *th, _PyInterpreterFrame *frame)
                 unknown = true;
                 f->captured = 0;
             }
-            /* A ring: what falls out is met again in the next stretch. */
-            newer[n++ % NEWER] = f;
+            if (n == NEWER) {
+                /* The newer half is met again in the next stretch. */
+                memmove(newer, newer + NEWER / 2,
+                        NEWER / 2 * sizeof(*newer));
+                n = NEWER / 2;
+            }
+            newer[n++] = f;
         }
-        if (!anchored) {
+        if (f == NULL) {
             tm_stack_cut(th, NULL);
         }
-        for (size_t left = n < NEWER ? n : NEWER; left > 0; left--) {
-            tm_ctx_t parent = parent_for_push(th);
-            if (parent == TM_CTX_NONE
-                || tm_stack_push(th, newer[--n % NEWER], parent) < 0)
-            {
-                return -1;
-            }
+        if (push_all(th, newer, n) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -293,7 +335,7 @@ tm_record_capture_slow(PyThreadState *tstate)
     _PyInterpreterFrame *frame =
         _PyFrame_GetFirstComplete(tstate->current_frame);
     if (TM_UNLIKELY(frame == NULL)) {
-        return judge_unknown();
+        return tm_record_unknown();
     }
     tm_thread *th = tm_stack_thread(tstate);
     if (TM_UNLIKELY(th == NULL)) {
@@ -308,31 +350,10 @@ tm_record_capture_slow(PyThreadState *tstate)
     return tm_record_resolve(th, frame, th->top_parent);
 }
 
-/* For callers that may lack the GIL: the frames of this very thread stand
-   still while it is in C code, so they can be read; a thread state that is not
-   (or no longer) known gives the unknown context.  Raw lock held: a thread
-   state ends under it. */
-static tm_ctx_t
-capture_anywhere(void)
-{
-    PyThreadState *tstate = _PyThreadState_GET();
-    if (tstate == NULL) {
-        tstate = PyGILState_GetThisThreadState();
-        tm_lock(TM_NAMES);
-        bool known = tstate != NULL && tm_stack_thread_known(tstate);
-        tm_unlock(TM_NAMES);
-        if (!known) {
-            return judge_unknown();
-        }
-    }
-    return tm_record_capture(tstate);
-}
-
 /* --- slots --- */
 
-/* The trace in `big`; ctx is neither none nor dropped. */
-static int
-put_big(const void *block, size_t size, tm_ctx_t ctx)
+int
+tm_record_put_big(const void *block, size_t size, tm_ctx_t ctx)
 {
     struct tm_trace old, trace = {size, ctx};
     if (tm_table_put(&tm_traces_big, (uintptr_t)block, &trace, &old) < 0) {
@@ -346,6 +367,30 @@ put_big(const void *block, size_t size, tm_ctx_t ctx)
     return 0;
 }
 
+/* The block is still part of the peak that ends when it goes: count it. */
+static TM_COLD void
+peak_before(const void *block, struct tm_trace *trace)
+{
+    struct tm_trace none;
+    if (tm_table_put(&tm_traces_big, (uintptr_t)block, trace, &none) == 0) {
+        tm_peak_past(tm_raw_held);
+        tm_table_take(&tm_traces_big, (uintptr_t)block, trace);
+    }
+}
+
+static bool
+take_big(const void *block, struct tm_trace *old)
+{
+    if (!tm_table_take(&tm_traces_big, (uintptr_t)block, old)) {
+        return false;
+    }
+    if (TM_UNLIKELY(tm_stats_ends_peak(old->size))) {
+        peak_before(block, old);
+    }
+    tm_stats_shrink(old->size);
+    return true;
+}
+
 void
 tm_record_in_slot(tm_slot_t *slot, const void *block, size_t size,
                   size_t class_size, tm_ctx_t ctx)
@@ -354,10 +399,16 @@ tm_record_in_slot(tm_slot_t *slot, const void *block, size_t size,
         *slot = TM_SLOT_MAKE(ctx, class_size - size);
         tm_stats_grow(size);
     }
+    else if (ctx == TM_CTX_UNSAMPLED) {
+        *slot = TM_SLOT_MAKE(TM_SLOT_CTX_UNSAMPLED, class_size - size);
+        tm_stats_grow(size);
+    }
     else if (ctx == TM_CTX_NONE) {
         tm_stats_lose();
     }
-    else if (!(ctx & TM_CTX_DROPPED) && put_big(block, size, ctx) == 0) {
+    else if (!(ctx & TM_CTX_DROPPED)
+             && tm_record_put_big(block, size, ctx) == 0)
+    {
         *slot = TM_SLOT_MAKE(TM_SLOT_CTX_ELSEWHERE, 0);
     }
     tm_hot.fresh = block;
@@ -375,8 +426,8 @@ tm_record_clear_slot(tm_slot_t *slot, const void *block, size_t class_size)
     if (TM_SLOT_CTX(old) != TM_SLOT_CTX_ELSEWHERE) {
         tm_stats_shrink(class_size - TM_SLOT_SLACK(old));
     }
-    else if (tm_table_take(&tm_traces_big, (uintptr_t)block, &trace)) {
-        tm_stats_shrink(trace.size);
+    else {
+        take_big(block, &trace);
     }
 }
 
@@ -388,12 +439,12 @@ tm_record_big(PyThreadState *tstate, const void *block, size_t size)
     bool world = tm_lock_world();
     if (!(tm_hot.gate & TM_GATE_OFF) && !tm_muted) {
         tm_schedule_count_one();
-        tm_ctx_t ctx = tm_record_capture(tstate);
-        if (ctx == TM_CTX_NONE) {
+        tm_ctx_t ctx = tm_record_choose(tstate, size);
+        if (TM_UNLIKELY(ctx == TM_CTX_NONE)) {
             tm_stats_lose();
         }
         else if (!(ctx & TM_CTX_DROPPED)) {
-            put_big(block, size, ctx);
+            tm_record_put_big(block, size, ctx);
         }
         tm_hot.fresh = block;
     }
@@ -404,11 +455,8 @@ bool
 tm_record_forget_big(const void *block, struct tm_trace *old)
 {
     bool world = tm_lock_world();
-    bool found = tm_table_take(&tm_traces_big, (uintptr_t)block, old);
-    if (found) {
-        tm_stats_shrink(old->size);
-    }
-    leave(block, found ? old : NULL);
+    bool found = take_big(block, old);
+    tm_record_leave(block, found ? old : NULL);
     tm_unlock_world(world);
     return found;
 }
@@ -418,88 +466,9 @@ tm_record_restore_big(const void *block, const struct tm_trace *old)
 {
     bool world = tm_lock_world();
     if (!(tm_hot.gate & TM_GATE_OFF)) {
-        put_big(block, old->size, old->ctx);
+        tm_record_put_big(block, old->size, old->ctx);
     }
     tm_unlock_world(world);
-}
-
-/* --- RAW and tracked domains --- */
-
-static bool
-lock_raw(void)
-{
-    bool world = tm_lock_world();
-    tm_lock(TM_RAW);
-    return world;
-}
-
-static void
-unlock_raw(bool world)
-{
-    tm_unlock(TM_RAW);
-    tm_unlock_world(world);
-}
-
-/* Raw lock held. */
-static int
-put_raw(struct tm_table *table, uintptr_t addr, size_t size, tm_ctx_t ctx)
-{
-    struct tm_trace old, trace = {size, ctx};
-    if (ctx == TM_CTX_NONE || table == NULL
-        || tm_table_put(table, addr, &trace, &old) < 0)
-    {
-        tm_stats_lose();
-        return -1;
-    }
-    if (old.ctx != TM_CTX_NONE) {
-        tm_stats_shrink_raw(old.size);
-    }
-    tm_stats_grow_raw(size);
-    return 0;
-}
-
-/* Raw lock held. */
-static bool
-take_raw(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
-{
-    if (table == NULL || !tm_table_take(table, addr, old)) {
-        return false;
-    }
-    tm_stats_shrink_raw(old->size);
-    return true;
-}
-
-void
-tm_record_raw(const void *block, size_t size)
-{
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
-        tm_ctx_t ctx = capture_anywhere();
-        if (!(ctx & TM_CTX_DROPPED)) {
-            put_raw(&tm_traces_raw, (uintptr_t)block, size, ctx);
-        }
-    }
-    unlock_raw(world);
-}
-
-bool
-tm_record_forget_raw(const void *block, struct tm_trace *old)
-{
-    bool world = lock_raw();
-    bool found = take_raw(&tm_traces_raw, (uintptr_t)block, old);
-    leave(block, found ? old : NULL);
-    unlock_raw(world);
-    return found;
-}
-
-void
-tm_record_restore_raw(const void *block, const struct tm_trace *old)
-{
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
-        put_raw(&tm_traces_raw, (uintptr_t)block, old->size, old->ctx);
-    }
-    unlock_raw(world);
 }
 
 /* --- blocks named by their address --- */
@@ -511,16 +480,22 @@ live_slot(uintptr_t addr, size_t *class_size)
     return slot != NULL && *slot != 0 ? slot : NULL;
 }
 
-static bool
-hold_gil(void)
+bool
+tm_record_find_hooked(uintptr_t addr, struct tm_trace *trace)
 {
-    return _PyThreadState_GET() != NULL;
+    size_t class_size;
+    const tm_slot_t *slot = live_slot(addr, &class_size);
+    if (slot == NULL || TM_SLOT_CTX(*slot) == TM_SLOT_CTX_ELSEWHERE) {
+        return tm_table_get(&tm_traces_big, addr, trace);
+    }
+    trace->size = class_size - TM_SLOT_SLACK(*slot);
+    trace->ctx = TM_SLOT_CTX(*slot) == TM_SLOT_CTX_UNSAMPLED
+                 ? TM_CTX_UNSAMPLED : TM_SLOT_CTX(*slot);
+    return true;
 }
 
-/* Is this a block that the MEM or OBJ hook has recorded?  Then its trace is
-   replaced (ctx != NONE) or removed. */
-static bool
-change_hooked(uintptr_t addr, size_t size, tm_ctx_t ctx)
+bool
+tm_record_change_hooked(uintptr_t addr, size_t size, tm_ctx_t ctx)
 {
     size_t class_size;
     struct tm_trace old;
@@ -534,159 +509,19 @@ change_hooked(uintptr_t addr, size_t size, tm_ctx_t ctx)
             {
                 tm_record_in_slot(slot, block, size, class_size, ctx);
             }
-            else if (put_big(block, size, ctx) == 0) {
+            else if (tm_record_put_big(block, size, ctx) == 0) {
                 *slot = TM_SLOT_MAKE(TM_SLOT_CTX_ELSEWHERE, 0);
             }
         }
         return true;
     }
-    if (!tm_table_take(&tm_traces_big, addr, &old)) {
+    if (!take_big(block, &old)) {
         return false;
     }
-    tm_stats_shrink(old.size);
     if (ctx != TM_CTX_NONE) {
-        put_big(block, size, ctx);
+        tm_record_put_big(block, size, ctx);
     }
     return true;
-}
-
-int
-tm_record_track(unsigned int domain, uintptr_t addr, size_t size)
-{
-    if (tm_hot.gate & TM_GATE_OFF) {
-        return -2;
-    }
-    int result = -2;
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
-        tm_ctx_t ctx = capture_anywhere();
-        bool dropped = ctx & TM_CTX_DROPPED;
-        ctx &= ~TM_CTX_DROPPED;
-        if (ctx != TM_CTX_NONE && domain != 0 && tm_filter_by_domain()) {
-            tm_lock(TM_NAMES);
-            dropped = !verdict_of(ctx, domain);
-            tm_unlock(TM_NAMES);
-        }
-        if (dropped) {
-            result = 0;
-        }
-        else if (domain == 0 && ctx != TM_CTX_NONE && hold_gil()
-                 && change_hooked(addr, size, ctx))
-        {
-            result = 0;
-        }
-        else {
-            struct tm_table *table =
-                domain == 0 ? &tm_traces_raw : tm_domain_table(domain, true);
-            result = put_raw(table, addr, size, ctx);
-        }
-    }
-    unlock_raw(world);
-    return result;
-}
-
-int
-tm_record_untrack(unsigned int domain, uintptr_t addr)
-{
-    if (tm_hot.gate & TM_GATE_OFF) {
-        return -2;
-    }
-    int result = -2;
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
-        struct tm_trace old;
-        struct tm_table *table =
-            domain == 0 ? &tm_traces_raw : tm_domain_table(domain, false);
-        if (!take_raw(table, addr, &old) && domain == 0 && hold_gil()) {
-            change_hooked(addr, 0, TM_CTX_NONE);
-        }
-        result = 0;
-    }
-    unlock_raw(world);
-    return result;
-}
-
-/* World and raw lock held. */
-static bool
-find_locked(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
-{
-    size_t class_size;
-    if (domain != 0) {
-        struct tm_table *table = tm_domain_table(domain, false);
-        return table != NULL && tm_table_get(table, addr, trace);
-    }
-    tm_slot_t *slot = live_slot(addr, &class_size);
-    if (slot != NULL && TM_SLOT_CTX(*slot) != TM_SLOT_CTX_ELSEWHERE) {
-        trace->size = class_size - TM_SLOT_SLACK(*slot);
-        trace->ctx = TM_SLOT_CTX(*slot);
-        return true;
-    }
-    return tm_table_get(&tm_traces_big, addr, trace)
-           || tm_table_get(&tm_traces_raw, addr, trace);
-}
-
-bool
-tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
-{
-    bool world = lock_raw();
-    bool found = find_locked(domain, addr, trace);
-    unlock_raw(world);
-    return found;
-}
-
-/* Names lock held too.  A frame with its text behind it, or NULL. */
-static struct tm_frame_copy *
-copy_frame(tm_site_t site)
-{
-    tm_file_t id;
-    uint32_t line;
-    tm_site_get(site, &id, &line);
-    const struct tm_file *file = tm_file_get(id);
-    size_t size = (size_t)file->kind * file->length;
-    struct tm_frame_copy *copy = tm_alloc(sizeof(*copy) + size);
-    if (copy != NULL) {
-        copy->next = NULL;
-        copy->unknown = id == TM_FILE_UNKNOWN;
-        copy->kind = file->kind;
-        copy->length = file->length;
-        copy->line = line;
-        memcpy(copy->text, file->data, size);
-    }
-    return copy;
-}
-
-static int
-copy_frames(tm_ctx_t ctx, struct tm_frame_copy **first)
-{
-    unsigned left = (unsigned)tm_context_limit(ctx);
-    int n = 0;
-    for (; left > 0 && ctx != TM_CTX_NONE; left--) {
-        tm_site_t site;
-        tm_context_parts(ctx, &site, &ctx);
-        *first = copy_frame(site);
-        if (*first == NULL) {
-            return -2;
-        }
-        first = &(*first)->next;
-        n++;
-    }
-    return n;
-}
-
-int
-tm_record_find_frames(unsigned int domain, uintptr_t addr,
-                      struct tm_trace *trace, struct tm_frame_copy **first)
-{
-    *first = NULL;
-    int n = -1;
-    bool world = lock_raw();
-    tm_lock(TM_NAMES);
-    if (!(tm_hot.gate & TM_GATE_OFF) && find_locked(domain, addr, trace)) {
-        n = copy_frames(trace->ctx, first);
-    }
-    tm_unlock(TM_NAMES);
-    unlock_raw(world);
-    return n;
 }
 
 /* --- objects --- */
@@ -716,7 +551,7 @@ tm_record_object(PyThreadState *tstate, const void *block)
             tm_record_clear_slot(slot, block, class_size);
             tm_stats_lose();
         }
-        else if (find_locked(0, (uintptr_t)block, &trace)) {
+        else if (tm_record_find_hooked((uintptr_t)block, &trace)) {
             tm_record_clear_slot(slot, block, class_size);
             tm_record_in_slot(slot, block, trace.size, class_size, ctx);
             tm_hot.fresh = NULL;
@@ -725,14 +560,13 @@ tm_record_object(PyThreadState *tstate, const void *block)
     else if (tm_table_get(&tm_traces_big, (uintptr_t)block, &trace)) {
         tm_ctx_t ctx = tm_record_capture(tstate);
         if (ctx == TM_CTX_NONE || (ctx & TM_CTX_DROPPED)) {
-            tm_table_take(&tm_traces_big, (uintptr_t)block, &trace);
-            tm_stats_shrink(trace.size);
+            take_big(block, &trace);
             if (ctx == TM_CTX_NONE) {
                 tm_stats_lose();
             }
         }
         else {
-            put_big(block, trace.size, ctx);
+            tm_record_put_big(block, trace.size, ctx);
         }
     }
 done:

@@ -14,6 +14,7 @@
 #define TM_RECORD_H
 
 #include "context.h"
+#include "sampler.h"
 #include "schedule.h"
 #include "stack.h"
 #include "stats.h"
@@ -28,6 +29,9 @@ extern _Py_thread_local int tm_nested;
 /* Non-zero while this thread is muted; TM_GATE_MUTED is set meanwhile, so that
    the inline halves need not look. */
 extern _Py_thread_local int tm_muted;
+
+/* This thread holds the raw lock and is about to change totals. */
+extern _Py_thread_local bool tm_raw_held;
 
 /* Context of the running code of `tstate`, TM_CTX_NONE for lack of memory,
    with TM_CTX_DROPPED when the live filters reject it. */
@@ -47,60 +51,50 @@ tm_record_resolve(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
     return tm_record_resolve_slow(th, frame, parent);
 }
 
+/* When nothing is new: the context of the running code.  NONE otherwise. */
 TM_INLINE tm_ctx_t
-tm_record_capture(PyThreadState *tstate)
+tm_record_capture_fast(PyThreadState *tstate)
 {
     tm_thread *th = tm_stack_thread(tstate);
     _PyInterpreterFrame *frame = tstate->current_frame;
     if (TM_UNLIKELY(th == NULL || frame != th->top_frame || !frame->captured)) {
-        return tm_record_capture_slow(tstate);
+        return TM_CTX_NONE;
     }
     /* As tm_record_resolve(), with the parent's hash at hand. */
     const void *ip = frame->instr_ptr;
     const struct tm_cached *hit = tm_stack_cached(th, ip, th->top_hash);
-    if (TM_LIKELY(hit->ip == ip && hit->parent == th->top_parent)) {
-        return hit->ctx;
+    if (TM_UNLIKELY(hit->ip != ip || hit->parent != th->top_parent)) {
+        return TM_CTX_NONE;
     }
-    return tm_record_resolve_slow(th, frame, th->top_parent);
+    return hit->ctx;
 }
 
-/* Record a block that has a slot, whatever its context turns out to be.
-   class_size: bytes of the block's size class.  World lock held if shared. */
+TM_INLINE tm_ctx_t
+tm_record_capture(PyThreadState *tstate)
+{
+    tm_ctx_t ctx = tm_record_capture_fast(tstate);
+    return TM_LIKELY(ctx != TM_CTX_NONE) ? ctx : tm_record_capture_slow(tstate);
+}
+
+/* The context for a new block of this size: what was captured, or UNSAMPLED
+   when sampling passes the block over. */
+TM_INLINE tm_ctx_t
+tm_record_choose(PyThreadState *tstate, size_t size)
+{
+    if (TM_UNLIKELY(tm_hot.sampling) && tm_sampler_skips(size)) {
+        return TM_CTX_UNSAMPLED;
+    }
+    return tm_record_capture(tstate);
+}
+
+/* Record a block that has a slot, whatever its context turns out to be, and
+   count it.  class_size: bytes of the block's size class.  World lock held if
+   shared. */
 void tm_record_in_slot(tm_slot_t *slot, const void *block, size_t size,
                        size_t class_size, tm_ctx_t ctx);
 /* Forget what a slot says of its block. */
 void tm_record_clear_slot(tm_slot_t *slot, const void *block,
                           size_t class_size);
-
-TM_INLINE void
-tm_record_slot_fast(tm_slot_t *slot, const void *block, size_t size,
-                    size_t class_size, tm_ctx_t ctx)
-{
-    if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
-        tm_schedule_count_one();
-        tm_record_in_slot(slot, block, size, class_size, ctx);
-        return;
-    }
-    *slot = TM_SLOT_MAKE(ctx, class_size - size);
-    tm_hot.fresh = block;
-    tm_schedule_count_one();
-    tm_stats_grow(size);
-}
-
-TM_INLINE void
-tm_record_forget_slot_fast(tm_slot_t *slot, const void *block,
-                           size_t class_size)
-{
-    tm_slot_t old = *slot;
-    if (TM_LIKELY(old != 0)) {
-        if (TM_UNLIKELY(TM_SLOT_CTX(old) == TM_SLOT_CTX_ELSEWHERE)) {
-            tm_record_clear_slot(slot, block, class_size);
-            return;
-        }
-        *slot = 0;
-        tm_stats_shrink(class_size - TM_SLOT_SLACK(old));
-    }
-}
 
 /* Blocks of the MEM and OBJ domains without slots.  They take the world lock
    themselves and do nothing when tracing is off. */
@@ -132,6 +126,23 @@ bool tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
    is no memory (the list may hold some). */
 int tm_record_find_frames(unsigned int domain, uintptr_t addr,
                           struct tm_trace *trace, struct tm_frame_copy **first);
+
+/* --- between the files of this room --- */
+
+/* Do the live filters keep a block of this context and domain?  Names lock
+   held. */
+bool tm_record_verdict(tm_ctx_t ctx, unsigned int domain);
+/* The unknown context, with its verdict. */
+tm_ctx_t tm_record_unknown(void);
+/* Put a trace into `big`, or the reason why not into the totals; -1: lost. */
+int tm_record_put_big(const void *block, size_t size, tm_ctx_t ctx);
+/* Remember what has just left; NULL: a block without a trace. */
+void tm_record_leave(const void *block, const struct tm_trace *trace);
+/* The trace of a slot that is not 0, or of `big`, into *trace; false: none. */
+bool tm_record_find_hooked(uintptr_t addr, struct tm_trace *trace);
+/* A block of the MEM and OBJ hooks: its trace is replaced (ctx != NONE) or
+   removed.  False: it is none. */
+bool tm_record_change_hooked(uintptr_t addr, size_t size, tm_ctx_t ctx);
 
 /* Limit of new contexts; guard: the GIL (world lock when shared). */
 int tm_record_set_limit(int limit);     /* -1: no memory or too many limits */

@@ -81,6 +81,7 @@ arm(void)
     }
     tm_hot.task_high = high;
     tm_hot.task_low = low;
+    tm_marks_update();
     if (!timers) {
         start_tick(NO_TICK);
     }
@@ -246,9 +247,11 @@ look(size_t size, PyTime_t time)
 }
 
 void
-tm_mark_crossed(size_t size)
+tm_schedule_look(size_t live)
 {
-    look(size, INT64_MIN);
+    if (live > tm_hot.task_high || live < tm_hot.task_low) {
+        look(live, INT64_MIN);
+    }
 }
 
 /* A tick should take about a tenth of a second, whatever the program does. */

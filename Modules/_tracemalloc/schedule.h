@@ -41,6 +41,8 @@ extern void (*tm_schedule_request)(void);
 
 /* tm_hot.ticks ran out: look at the clock. */
 void tm_schedule_tick(void);
+/* The traced size has crossed a mark: is a task due? */
+void tm_schedule_look(size_t live);
 /* Allocations of the MEM and OBJ domains recorded since tracing started. */
 uint64_t tm_schedule_allocations(void);
 void tm_schedule_start(void);       /* tracing starts: count from zero */
@@ -48,7 +50,7 @@ void tm_schedule_start(void);       /* tracing starts: count from zero */
 TM_INLINE void
 tm_schedule_count_one(void)
 {
-    if (TM_UNLIKELY(--tm_hot.ticks <= 0)) {
+    if (TM_UNLIKELY(--tm_hot.ticks < 0)) {
         tm_schedule_tick();
     }
 }

@@ -85,6 +85,18 @@ tm_stack_cut_slow(tm_thread *th, const _PyInterpreterFrame *frame)
     return false;
 }
 
+void
+tm_stack_find_top(tm_thread *th)
+{
+    if (th->depth == 0) {
+        forget_callers(th);
+    }
+    else {
+        const struct tm_shadow *last = &th->shadow[th->depth - 1];
+        tm_stack_set_top(th, last->frame, last->parent);
+    }
+}
+
 int
 tm_stack_grow(tm_thread *th)
 {

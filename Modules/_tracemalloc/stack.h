@@ -106,20 +106,36 @@ tm_stack_cut(tm_thread *th, const _PyInterpreterFrame *frame)
     return tm_stack_cut_slow(th, frame);
 }
 
-/* Append a frame.  -1: no memory, the stack is as before. */
+/* Room for one more entry; -1: no memory, the stack is as before. */
 int tm_stack_grow(tm_thread *th);
 
+/* Append a frame; but the top is left as it was: more is pushed, or tm_stack_set_top()
+   or tm_stack_find_top() called, before anything else happens.
+   -1: no memory, the stack is as before. */
 static inline int
-tm_stack_push(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+tm_stack_push_below(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
 {
     if (TM_UNLIKELY(th->depth == th->capacity) && tm_stack_grow(th) < 0) {
         return -1;
     }
     th->shadow[th->depth++] = (struct tm_shadow){frame, parent};
     frame->captured = 1;
+    return 0;
+}
+
+/* Append a frame. */
+static inline int
+tm_stack_push(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+{
+    if (tm_stack_push_below(th, frame, parent) < 0) {
+        return -1;
+    }
     tm_stack_set_top(th, frame, parent);
     return 0;
 }
+
+/* Set the top from the last entry. */
+void tm_stack_find_top(tm_thread *th);
 
 /* Forget callers and cached contexts of every thread; frees nothing. */
 void tm_stack_spoil_all(void);

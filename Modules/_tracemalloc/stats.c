@@ -20,8 +20,10 @@ tm_stats_grow_raw(size_t size)
 {
     tm_hot.raw_bytes += size;
     size_t live = tm_live();
-    if (live > tm_hot.peak) {
+    if (live > tm_peak()) {
         tm_hot.peak = live;
+        tm_hot.peak_low = TM_PEAK_LOW(live);
+        tm_marks_update();
     }
 }
 
@@ -31,17 +33,26 @@ tm_stats_shrink_raw(size_t size)
     tm_hot.raw_bytes -= size;
 }
 
+static void
+peak_is(size_t live)
+{
+    tm_hot.peak = tm_hot.high = live;
+    tm_hot.peak_low = TM_PEAK_LOW(live);
+    tm_marks_update();
+}
+
 void
 tm_stats_reset(void)
 {
-    tm_hot.bytes = tm_hot.raw_bytes = tm_hot.peak = 0;
+    tm_hot.bytes = tm_hot.raw_bytes = 0;
+    peak_is(0);
     _Py_atomic_store_uint64(&lost, 0);
 }
 
 void
 tm_stats_reset_peak(void)
 {
-    tm_hot.peak = tm_live();
+    peak_is(tm_live());
 }
 
 void

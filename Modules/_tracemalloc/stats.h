@@ -10,16 +10,26 @@
 
 #include "types.h"
 
+/* `live` is above tm_hot.high, and no task is due. */
+TM_INLINE void
+tm_stats_new_peak(size_t live)
+{
+    tm_hot.high = live;
+    tm_hot.peak_low = TM_PEAK_LOW(live);
+    tm_hot.low = tm_hot.peak_low > tm_hot.task_low ? tm_hot.peak_low
+                                                   : tm_hot.task_low;
+}
+
 TM_INLINE void
 tm_stats_grow(size_t size)
 {
     tm_hot.bytes += size;
     size_t live = tm_live();
-    if (live > tm_hot.peak) {
-        tm_hot.peak = live;
-    }
     if (TM_UNLIKELY(live > tm_hot.task_high)) {
         tm_mark_crossed(live);
+    }
+    else if (live > tm_hot.high) {
+        tm_stats_new_peak(live);
     }
 }
 
@@ -27,13 +37,22 @@ TM_INLINE void
 tm_stats_shrink(size_t size)
 {
     tm_hot.bytes -= size;
-    if (TM_UNLIKELY(tm_live() < tm_hot.task_low)) {
-        tm_mark_crossed(tm_live());
+    size_t live = tm_live();
+    if (TM_UNLIKELY(live < tm_hot.low)) {
+        tm_mark_crossed(live);
     }
 }
 
-/* The same for raw_bytes; raw lock held.  Marks are left to the next block of
-   the other domains, since the caller may lack the GIL that guards tasks. */
+/* Before a block of this size goes that is not small: is the peak past with it?
+   Its copy must still hold the block. */
+TM_INLINE bool
+tm_stats_ends_peak(size_t size)
+{
+    return tm_live() - size < tm_hot.peak_low;
+}
+
+/* The same for raw_bytes; raw lock held.  Tasks are left to the next block of
+   the other domains, since the caller may lack the GIL that guards them. */
 void tm_stats_grow_raw(size_t size);
 void tm_stats_shrink_raw(size_t size);
 

@@ -48,7 +48,6 @@ table_grow(struct tm_table *table)
         }
     }
     tm_free(old);
-    tm_arena_reserve((ptrdiff_t)((size - n) * sizeof(*entries)));
     return 0;
 }
 
@@ -145,7 +144,6 @@ tm_table_put(struct tm_table *table, uintptr_t addr,
     }
     else {
         table->count++;
-        tm_arena_reserve(-(ptrdiff_t)sizeof(*entry));
     }
     entry->addr = addr;
     entry->ctx = trace->ctx;
@@ -180,7 +178,6 @@ tm_table_take(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
     }
     table->entries[i].ctx = TM_CTX_NONE;
     table->count--;
-    tm_arena_reserve((ptrdiff_t)sizeof(struct tm_entry));
     return true;
 }
 
@@ -204,20 +201,24 @@ tm_table_each(const struct tm_table *table, uint32_t domain, tm_trace_cb cb,
               void *arg)
 {
     for (size_t i = 0; table->count != 0 && i <= table->mask; i++) {
-        if (table->entries[i].ctx != TM_CTX_NONE) {
+        tm_ctx_t ctx = table->entries[i].ctx;
+        if (ctx != TM_CTX_NONE && ctx != TM_CTX_UNSAMPLED) {
             struct tm_trace t = entry_trace(table, &table->entries[i]);
             cb(arg, domain, table->entries[i].addr, t.size, t.ctx);
         }
     }
 }
 
+size_t
+tm_table_idle(const struct tm_table *table)
+{
+    return table->mask == 0 ? 0 : (table->mask + 1 - table->count)
+                                  * sizeof(struct tm_entry);
+}
+
 void
 tm_table_clear(struct tm_table *table)
 {
-    if (table->mask != 0) {
-        tm_arena_reserve(-(ptrdiff_t)((table->mask + 1 - table->count)
-                                      * sizeof(struct tm_entry)));
-    }
     tm_free(table->entries);
     tm_free(table->huge);
     memset(table, 0, sizeof(*table));

@@ -35,8 +35,10 @@ bool tm_table_take(struct tm_table *table, uintptr_t addr,
                    struct tm_trace *old);
 bool tm_table_get(const struct tm_table *table, uintptr_t addr,
                   struct tm_trace *trace);
+/* Not the blocks that sampling passed over. */
 void tm_table_each(const struct tm_table *table, uint32_t domain,
                    tm_trace_cb cb, void *arg);
+size_t tm_table_idle(const struct tm_table *table);   /* bytes of empty entries */
 void tm_table_clear(struct tm_table *table);
 const char *tm_table_check(const struct tm_table *table, size_t *bytes);
 

@@ -113,13 +113,17 @@ tm_slots_pools(void)
     return registry.count;
 }
 
-static void
-slots_each(const struct tm_slots *slots, tm_trace_cb cb, void *arg)
+/* Of every trace, or also of the blocks that sampling passed over. */
+static inline void
+slots_each(const struct tm_slots *slots, bool all, tm_trace_cb cb, void *arg)
 {
     uintptr_t addr = (uintptr_t)slots->pool + slot_base;
     for (unsigned i = 0; i < slots->count; i++, addr += slots->block) {
         tm_slot_t slot = slots->slot[i];
-        if (slot == 0 || TM_SLOT_CTX(slot) == TM_SLOT_CTX_ELSEWHERE) {
+        if (slot == 0
+            || TM_SLOT_CTX(slot)
+               >= (all ? TM_SLOT_CTX_ELSEWHERE : TM_SLOT_CTX_UNSAMPLED))
+        {
             continue;
         }
         cb(arg, 0, addr, slots->block - TM_SLOT_SLACK(slot),
@@ -131,7 +135,7 @@ void
 tm_traces_scan(tm_trace_cb cb, void *arg)
 {
     for (size_t i = 0; i < registry.count; i++) {
-        slots_each(registry.list[i], cb, arg);
+        slots_each(registry.list[i], false, cb, arg);
     }
     tm_table_each(&tm_traces_big, 0, cb, arg);
     tm_table_each(&tm_traces_raw, 0, cb, arg);
@@ -161,7 +165,7 @@ tm_traces_check(size_t *bytes, size_t *raw_bytes)
         if (registry.list[i]->registered != i) {
             return "slots that do not know their place";
         }
-        slots_each(registry.list[i], add_size, bytes);
+        slots_each(registry.list[i], true, add_size, bytes);
     }
     const char *wrong = tm_table_check(&tm_traces_big, bytes);
     return wrong ? wrong : tm_table_check(&tm_traces_raw, raw_bytes);

@@ -43,6 +43,9 @@ typedef uint32_t tm_slot_t;     /* trace of a pymalloc block, see below */
    are not told apart, only counted. */
 #define TM_CTX_DEPTH    ((tm_ctx_t)0x40000000u)
 #define TM_CTX_END_MAX  ((tm_ctx_t)1 << 26)
+/* Stands in a table for the context of a block that sampling passed over: only
+   its size is known, so that totals stay exact. */
+#define TM_CTX_UNSAMPLED ((tm_ctx_t)0x20000000u)
 
 #define TM_SITE_UNKNOWN ((tm_site_t)0)
 #define TM_SITE_ROOT    ((tm_site_t)0xffffffffu)
@@ -60,16 +63,18 @@ typedef uint32_t tm_slot_t;     /* trace of a pymalloc block, see below */
  *
  * pymalloc shrinks in place by at most a quarter of 512 bytes, so slack fits.
  * A context that does not fit is written as TM_SLOT_CTX_ELSEWHERE: the trace
- * is then in the table of the traces room. */
+ * is then in the table of the traces room.  TM_SLOT_CTX_UNSAMPLED is the slot's
+ * form of TM_CTX_UNSAMPLED. */
 #define TM_SLOT_SLACK_BITS    8
 #define TM_SLOT_SLACK_MASK    0xffu
 #define TM_SLOT_CTX_ELSEWHERE 0xffffffu
+#define TM_SLOT_CTX_UNSAMPLED 0xfffffeu
 #define TM_SLOT_CTX(slot)     ((tm_ctx_t)((slot) >> TM_SLOT_SLACK_BITS))
 #define TM_SLOT_SLACK(slot)   ((size_t)((slot) & TM_SLOT_SLACK_MASK))
 #define TM_SLOT_MAKE(ctx, slack) \
     (((tm_slot_t)(ctx) << TM_SLOT_SLACK_BITS) | (tm_slot_t)(slack))
 /* True for a context id that is neither none, dropped nor too large. */
-#define TM_CTX_FITS_SLOT(ctx) ((tm_ctx_t)((ctx) - 1) < TM_SLOT_CTX_ELSEWHERE - 1)
+#define TM_CTX_FITS_SLOT(ctx) ((tm_ctx_t)((ctx) - 1) < TM_SLOT_CTX_UNSAMPLED - 1)
 
 /* Reasons why the inline part of a hook must call out (tm_hot.gate). */
 enum {
@@ -83,16 +88,27 @@ enum {
    TM_GATE_SHARED is set (see sync.h). */
 struct tm_hot {
     unsigned gate;              /* 0: the inline half may do it all */
-    unsigned sampling;          /* != 0: hooks sample by bytes */
     size_t bytes;               /* live bytes of the MEM and OBJ domains */
     size_t raw_bytes;           /* live bytes of RAW and tracked domains;
                                    guard: the raw lock, read anywhere */
-    size_t peak;                /* largest bytes + raw_bytes */
-    size_t task_high;           /* a task is due above ... */
-    size_t task_low;            /* ... or below this size */
+    size_t high;                /* something is new above this size: a peak, or
+                                   a task is due; never above the peak */
+    size_t low;                 /* something is new below this size: the peak is
+                                   past, or a task is due */
     const void *fresh;          /* block recorded last, until its object is
                                    announced by _Py_NewReference() */
     int64_t ticks;              /* allocations until the next clock check */
+    int64_t until;              /* bytes until the next sample */
+
+    /* Not on every call. */
+    bool fused;                 /* MEM and OBJ are fused with pymalloc: a block
+                                   of a pool without slots is not traced */
+    bool sampling;              /* blocks are sampled by bytes */
+    size_t peak;                /* largest bytes + raw_bytes, unless `high` is
+                                   larger: see tm_peak() */
+    size_t peak_low;            /* below it the peak is past; 0: already was */
+    size_t task_high;           /* a task is due above ... */
+    size_t task_low;            /* ... or below this size */
 };
 
 extern struct tm_hot tm_hot;
@@ -104,9 +120,30 @@ tm_live(void)
     return tm_hot.bytes + tm_hot.raw_bytes;
 }
 
-/* The traced size has left the range between task_low and task_high.  Totals
-   change in one room and tasks wait in another: this is where they meet
-   (defined in schedule.c). */
+/* Largest traced size since the start or the last reset. */
+static inline size_t
+tm_peak(void)
+{
+    return tm_hot.peak > tm_hot.high ? tm_hot.peak : tm_hot.high;
+}
+
+/* The marks follow from the peak and from what tasks wait for. */
+static inline void
+tm_marks_update(void)
+{
+    tm_hot.peak = tm_peak();
+    tm_hot.high = tm_hot.peak < tm_hot.task_high ? tm_hot.peak
+                                                 : tm_hot.task_high;
+    tm_hot.low = tm_hot.peak_low > tm_hot.task_low ? tm_hot.peak_low
+                                                   : tm_hot.task_low;
+}
+
+/* A peak is past once this much of it is gone. */
+#define TM_PEAK_LOW(peak) ((peak) - ((peak) >> 6))
+
+/* The traced size has left the range between `low` and `high` for another
+   reason than a new peak.  Totals change in one room, tasks and the copy of the
+   peak wait in others: this is where they meet (defined in record.c). */
 void tm_mark_crossed(size_t live);
 
 /* One file name, copied by content (owner: site room). */
@@ -136,6 +173,16 @@ struct tm_frame_copy {
     uint32_t length;            /* code points */
     uint32_t line;
     uint32_t text[];            /* length * kind bytes */
+};
+
+/* What a context held at some moment (owner: peak room).  Estimates when
+   tracing samples; then variance is that of size, else 0. */
+struct tm_peak_row {
+    uint32_t domain;
+    tm_ctx_t ctx;
+    double size;                /* bytes */
+    double count;               /* blocks */
+    double variance;            /* bytes squared */
 };
 
 typedef void (*tm_trace_cb)(void *arg, uint32_t domain, uintptr_t addr,

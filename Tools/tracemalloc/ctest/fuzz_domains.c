@@ -14,12 +14,6 @@ struct known { unsigned domain; uintptr_t addr; size_t size; };
 static struct known model[MOST];
 static size_t nmodel;
 
-void
-tm_arena_reserve(ptrdiff_t bytes)
-{
-    (void)bytes;
-}
-
 static struct known *
 find(unsigned domain, uintptr_t addr)
 {

@@ -15,14 +15,6 @@ struct known { uintptr_t addr; size_t size; tm_ctx_t ctx; };
 static struct known model[MOST];
 static size_t nmodel;
 static struct tm_table table;
-static ptrdiff_t reserve;
-
-/* Of arena.h; the stub does without. */
-void
-tm_arena_reserve(ptrdiff_t bytes)
-{
-    reserve += bytes;
-}
 
 static struct known *
 find(uintptr_t addr)
@@ -146,9 +138,9 @@ check(void)
     tm_table_each(&table, 17, see, &seen);
     FUZZ_NEED(seen.count == nmodel && seen.bytes == wanted, "visits");
     size_t entries = table.mask ? table.mask + 1 : 0;
-    FUZZ_NEED(reserve == (ptrdiff_t)((entries - table.count)
-                                     * sizeof(struct tm_entry)),
-              "reserve of %td bytes", reserve);
+    FUZZ_NEED(tm_table_idle(&table)
+              == (entries - table.count) * sizeof(struct tm_entry),
+              "reserve of %zu bytes", tm_table_idle(&table));
 }
 
 #define REGION ((uintptr_t)1 << 20)
