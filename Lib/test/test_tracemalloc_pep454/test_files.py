@@ -629,6 +629,11 @@ class BadFileTests(Files):
         self.assertNotIn("MemoryError", done.stderr)
 
 
+# Times as many damaged files; other numbers are other files, but always the
+# same ones.
+FUZZ = int(os.environ.get("TRACEMALLOC_FUZZ") or 1)
+
+
 class FuzzTests(Files):
     """Thousands of damaged files: only ValueError, OSError or success."""
 
@@ -674,9 +679,9 @@ class FuzzTests(Files):
         return 1
 
     def fuzz(self, data, number, seed):
-        choose = random.Random(seed)
+        choose = random.Random(seed * FUZZ)
         accepted = 0
-        for _ in range(number):
+        for _ in range(number * FUZZ):
             # With the right checksum, so that the damage gets further.
             bad = self.mutate(choose, data)
             accepted += self.try_file(with_checksum(bad))
@@ -720,11 +725,11 @@ class FuzzTests(Files):
         snapshot = Snapshot(StockFormTests.rows(self, 40), 5)
         snapshot.write("good")
         good = pickle.loads(self.get("good"))
-        choose = random.Random(459)
+        choose = random.Random(459 * FUZZ)
         blobs = [key for key, value in good["traces"].items()
                  if type(value) is bytes and value]
         self.assertTrue(blobs)
-        for _ in range(1000):
+        for _ in range(1000 * FUZZ):
             traces = dict(good["traces"])
             for key in choose.sample(blobs, k=choose.choice((1, 1, 2))
                                      if len(blobs) > 1 else 1):
@@ -734,7 +739,7 @@ class FuzzTests(Files):
 
     def test_random_programs(self):
         # Nonsense made of opcodes that exist.
-        choose = random.Random(460)
+        choose = random.Random(460 * FUZZ)
         opcodes = [b"(", b")", b"]", b"}", b"\x8f", b"N", b"\x88", b"K\x05",
                    b"M\x05\x05", b"J\x05\0\0\0", b"\x8a\x01\x05", b"h\0",
                    b"j\0\0\0\0", b"\x94", b"q\0", b"\x85", b"\x86", b"\x87",
@@ -745,7 +750,7 @@ class FuzzTests(Files):
                    b"cdatetime\ndatetime\n", b"cdatetime\ntimedelta\n",
                    b"cdatetime\ntimezone\n", b"\x8c\x07_traces",
                    b"\x8c\x06_trace", b"G" + struct.pack(">d", 1.5)]
-        for _ in range(2000):
+        for _ in range(2000 * FUZZ):
             program = b"".join(choose.choices(opcodes, k=choose.randrange(30)))
             self.try_file(b"\x80\x04\x8c\x0btracemalloc0" + program + b".")
 

@@ -16,11 +16,13 @@ A line a suite; whole outputs are in build/logs.  The last line is "N passed, N 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import counts
@@ -37,29 +39,49 @@ def ours() -> list[str]:
     return sorted({path.stem for path in (ROOT / "Lib/test").glob("test_*")})
 
 
+def files(suite: str) -> list[str]:
+    """The test files of a suite as regrtest takes them, so that several run at a time."""
+    inside = sorted((ROOT / "Lib/test" / suite).glob("test_*.py"))
+    return [f"test.{suite}.{path.stem}" for path in inside] or [suite]
+
+
 def related() -> list[str]:
     lines = (HERE / "related.txt").read_text(encoding="utf-8").splitlines()
     return [word for line in lines for word in line.split("#", 1)[0].split()]
+
+
+class BuildFailed(Exception):
+    pass
+
+
+def part(method: Callable[..., None]) -> Callable[..., None]:
+    """A part of a plan: when a build that it needs has failed, which counts as a failure once, the parts after it are run all the same."""
+    @functools.wraps(method)
+    def run(self: Runner, *arguments) -> None:
+        try:
+            method(self, *arguments)
+        except BuildFailed as error:
+            print(f"{error}: {method.__name__.replace('_', ' ')} not run: no build", flush=True)
+    return run
 
 
 class Runner:
     def __init__(self, variant: str) -> None:
         self.variant = variant
         self.report = Report()
-        self._built: set[str] = set()
+        self._built: dict[str, bool] = {}
 
     def need(self, variant: str) -> None:
         """Have a variant built."""
-        if variant in self._built:
-            return
-        at = time.monotonic()
-        status = subprocess.run(["sh", str(ROOT / "overlay/variant.sh"), "build", variant], check=False).returncode
-        if status:
-            self.report.add(f"{variant}: build", Counts(failed=1, failures=[f"build of {variant}"]))
-            self.report.finish()
-            raise SystemExit(1)
-        self._built.add(variant)
-        self.report.pause(time.monotonic() - at)
+        if variant not in self._built:
+            at = time.monotonic()
+            status = subprocess.run(["sh", str(ROOT / "overlay/variant.sh"), "build", variant], check=False).returncode
+            self._built[variant] = status == 0
+            if status:
+                self.report.add(f"{variant}: build", Counts(failed=1, failures=[f"build of {variant}"]))
+            self.report.pause(time.monotonic() - at)
+        if not self._built[variant]:
+            raise BuildFailed(variant)
 
     def checks(self) -> None:
         log = counts.log_path("all", "checks")
@@ -70,12 +92,14 @@ class Runner:
         command = ["make", "-s", "-C", str(ROOT / "Tools/tracemalloc/ctest"), f"OUT={BUILD / 'ctest'}", "check"]
         self.report.add("room fuzzers", counts.reporting(command, log, ""), log)
 
+    @part
     def engine(self, variant: str) -> None:
         self.need(variant)
         for suite in ours():
-            result, log = upstream.own(variant, suite, [suite])
+            result, log = upstream.own(variant, suite, files(suite))
             self.report.add(f"{variant}: {suite}", result, log)
 
+    @part
     def cases(self, variant: str) -> None:
         self.need(variant)
         log = counts.log_path(variant, "cases")
@@ -84,6 +108,7 @@ class Runner:
             command += ["--scale", str(SLOWER[variant])]
         self.report.add(f"{variant}: cases", counts.reporting(command, log, variant), log)
 
+    @part
     def upstream_tests(self, variant: str, name: str, tests: list[str], options: tuple[str, ...] = ()) -> None:
         self.need(variant)
         result, log = upstream.judged(variant, name, tests, lambda: self.need("stock"), options)
@@ -92,6 +117,7 @@ class Runner:
             result += Counts(failed=len(changed), failures=[f"Lib/test/{path} is not upstream's" for path in changed])
         self.report.add(f"{variant}: {name}", result, log)
 
+    @part
     def pure(self, variant: str) -> None:
         self.need(variant)
         log = counts.log_path(variant, "pure-python")
@@ -99,12 +125,14 @@ class Runner:
         result = counts.unittest_counts(text) or Counts(failed=1, failures=[f"pure.py: exit status {status}"])
         self.report.add(f"{variant}: upstream's tracemalloc.py on our engine", result, log)
 
+    @part
     def examples(self, variant: str) -> None:
         self.need(variant)
         log = counts.log_path(variant, "examples")
         command = [sys.executable, str(ROOT / "Tools/tracemalloc/doctests.py"), "--python", str(counts.python(variant))]
         self.report.add(f"{variant}: examples of the documentation", counts.reporting(command, log, variant), log)
 
+    @part
     def symbols(self) -> None:
         """The dynamic symbols of the release build are a superset of stock's."""
         self.need("release")
