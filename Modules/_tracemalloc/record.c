@@ -169,10 +169,12 @@ judge(tm_ctx_t ctx)
         return ctx;
     }
     struct tm_node *node = tm_context_node(ctx);
-    if (!tm_filter_verdict_known(node->verdict)) {
-        node->verdict = tm_filter_verdict_make(tm_record_verdict(ctx, 0));
+    uint8_t verdict = node->verdict;
+    if (TM_UNLIKELY(!tm_filter_verdict_known(verdict))) {
+        verdict = tm_filter_verdict_make(tm_record_verdict(ctx, 0));
+        node->verdict = verdict;
     }
-    return tm_filter_verdict_keeps(node->verdict) ? ctx : ctx | TM_CTX_DROPPED;
+    return tm_filter_verdict_keeps(verdict) ? ctx : ctx | TM_CTX_DROPPED;
 }
 
 tm_ctx_t
@@ -204,7 +206,9 @@ tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
     tm_lock(TM_NAMES);
     tm_site_t site = tm_site_make(code, index);
     if (site != TM_SITE_ROOT) {
-        ctx = judge(tm_context_make(parent, site));
+        /* Inline first: most are there already, only not in the cache. */
+        ctx = tm_context_find(parent, site);
+        ctx = judge(ctx != TM_CTX_NONE ? ctx : tm_context_make(parent, site));
     }
     tm_unlock(TM_NAMES);
     if (ctx != TM_CTX_NONE) {

@@ -14,9 +14,8 @@ The tasks have thresholds.  Timers look at the clock some times a second, which
 in a process that is 50 times slower says nothing; time them with run.py
 --no-stock --limits 25,25+timers.
 
-The column "chance" compares tracing alone with tracing alone while there are
-100 tasks that have been cancelled: by so much do some more objects change what
-the allocators and hash tables do.  Tasks are compared with the latter.
+The column "chance" compares tracing alone with itself, a second time in the
+same process: by so much does what allocators and hash tables do differ.
 """
 import re
 import subprocess
@@ -29,7 +28,7 @@ from table import lay_out
 BAR = 1.02
 SCALE = 0.1
 LIMIT = 25
-MODES = (f"{LIMIT}", f"{LIMIT}+filters", f"{LIMIT}+tasks", f"{LIMIT}+control")
+MODES = tuple(f"{LIMIT}+{extra}" for extra in ("control", "filters", "tasks", "control"))
 DOOR = "functools_reduce"       # the C function of functools.reduce()
 # callgrind counts a thread by itself: what others do would be missing.
 THREADED = ("threads",)
@@ -72,7 +71,7 @@ def text(data: dict) -> str:
     for name, runs in data["counts"].items():
         plain, filters, tasks, control = (
             first + (1 / data["scale"] - 1) * second for first, second in runs)
-        found = [filters / plain, runs[1][0] / runs[0][0], tasks / control,
+        found = [filters / plain, runs[1][0] / runs[0][0], tasks / plain,
                  control / plain]
         for column, ratio in zip(columns, found):
             column.append(ratio)

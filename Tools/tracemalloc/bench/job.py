@@ -12,7 +12,8 @@ differ by some per cent in speed from the layout of their memory alone.
 Modes: "base" untraced; a number: traced with that limit; "null": hooks that
 only pass on; "sampled": traced by samples.  The last two are not everywhere.
 "25+filters", "25+tasks", "25+timers": traced with 20 live filters, or with 100
-tasks that have thresholds, or delays; "25+control": the tasks are there, but cancelled.
+tasks that have thresholds, or delays; "25+control": they are there, but
+are neither added nor scheduled any more.
 """
 import functools
 import gc
@@ -37,14 +38,12 @@ def _sampling():
     return tracemalloc
 
 
-def _filters_on(module) -> None:
+def _filters(module) -> list:
     """Filters that have to be looked at, and let everything pass."""
-    for n in range(19):
-        module.add_exclude_filter(f"*/no/such/file{n}*.py", None, n % 2 == 0)
-    module.add_include_filter("*")
+    return [*(module.Filter(False, f"*/no/such/file{n}*.py", None, n % 2 == 0) for n in range(19)), module.Filter(True, "*")]
 
 
-def _tasks_on(module, timers: bool) -> list:
+def _tasks(module, timers: bool) -> list:
     """Tasks that are never due."""
     tasks = [module.Task(len, "") for _ in range(100)]
     for task in tasks:
@@ -52,22 +51,28 @@ def _tasks_on(module, timers: bool) -> list:
             task.set_delay(1_000_000)
         else:
             task.set_memory_threshold(1 << 40)
-        task.schedule()
     return tasks
 
 
 def with_extra(limit: int, extra: str):
-    """(turn on, turn off) for tracing with filters or tasks."""
+    """(turn on, turn off) for tracing with filters or tasks.
+
+    The objects are there whatever is wanted: they change what allocators do.
+    """
     import tracemalloc as module
     kept: list = []
 
     def on():
-        if extra == "filters":
-            _filters_on(module)
+        filters, tasks = _filters(module), _tasks(module, extra == "timers")
+        kept.extend((filters, tasks))
+        for filter in filters:
+            module.add_filter(filter)
+        if extra != "filters":
+            module.clear_filters()
         module.start(limit)
-        if extra in ("tasks", "timers", "control"):
-            kept.extend(_tasks_on(module, extra == "timers"))
-        if extra == "control":
+        for task in tasks:
+            task.schedule()
+        if extra not in ("tasks", "timers"):
             module.cancel_tasks()
 
     def off():
