@@ -14,7 +14,7 @@ KIND = "difference"
 VERSION = 1
 # How much the text and the data show.
 LINES = 25
-TRACEBACKS = 5
+FRAMES = 10
 STORED_TRACEBACKS = 100
 
 _OWN = os.path.dirname(__file__) + os.sep
@@ -50,12 +50,8 @@ class Difference:
         lines.append(f"Total: {format_size(self.size_diff, True)} from "
                      f"{format_time(self.old.timestamp)} to "
                      f"{format_time(self.new.timestamp)}, pid {self.new.pid}")
-        for frames, _, diff, _, count in self.tracebacks[:TRACEBACKS]:
-            if diff <= 0:
-                break
-            lines += ["", f"{format_size(diff, True)}, {count:+d} blocks, "
-                      "most recent call first:"]
-            lines += [f"  {_place(*frame)}" for frame in frames]
+        if self.tracebacks and self.tracebacks[0][2] > 0:
+            lines += ["", *_traceback(self.tracebacks[0])]
         return "\n".join(lines) + "\n"
 
     def json(self) -> str:
@@ -93,6 +89,17 @@ def _statistic(frames, size, size_diff, count, count_diff):
     return (f"{place}: size={format_size(size)} "
             f"({format_size(size_diff, True)}), "
             f"count={count} ({count_diff:+d})")
+
+
+def _traceback(row):
+    """The calls that the biggest growth came from, the nearest ones."""
+    frames, _, size_diff, _, count_diff = row
+    lines = [f"{format_size(size_diff, True)} ({count_diff:+d} blocks) of it "
+             "came from, most recent call first:"]
+    lines += [f"  {_place(*frame)}" for frame in frames[:FRAMES]]
+    if len(frames) > FRAMES:
+        lines.append(f"  {len(frames) - FRAMES} more")
+    return lines
 
 
 def _object(items):
