@@ -2,10 +2,12 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 import unittest
 
@@ -281,9 +283,10 @@ class SafetyTests(AttachTest):
     @unittest.skipIf(os.geteuid(), "needs root")
     def test_other_user(self):
         # as root on a process of nobody, and the other way round
+        # (the folder for temporary files may be one that only root may enter)
         self.folder.chmod(0o755)
-        open_to_all = self.folder / "all"
-        open_to_all.mkdir()
+        open_to_all = pathlib.Path(tempfile.mkdtemp(dir="/tmp"))
+        self.addCleanup(shutil.rmtree, open_to_all)
         open_to_all.chmod(0o1777)
         service = self.sleeper('''
 os.setgid(65534); os.setuid(65534)

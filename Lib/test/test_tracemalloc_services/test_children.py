@@ -34,6 +34,7 @@ say(lines.readline().strip())
 for _ in sys.stdin:
     os.write(asked, b"x")
     say(lines.readline().strip())
+lines.close()
 os.close(asked)
 '''
 

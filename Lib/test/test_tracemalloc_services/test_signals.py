@@ -405,6 +405,9 @@ class ReservedTests(ServiceTest):
             signal.set_wakeup_fd(theirs.fileno())
             signal.raise_signal(signal.SIGUSR2)
             say(ours.recv(10) == bytes([signal.SIGUSR2]))
+            signal.set_wakeup_fd(-1)
+            ours.close()
+            theirs.close()
             ''')
         self.assertEqual(service.finish(), "True\n")
 
