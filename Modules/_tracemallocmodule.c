@@ -17,26 +17,57 @@
 
 /* --- today's ten --- */
 
+/* The mean distance of samples in bytes. */
+static int
+read_interval(PyObject *number, uint64_t *interval)
+{
+    if (!PyLong_Check(number) || PyBool_Check(number)) {
+        PyErr_Format(PyExc_TypeError,
+                     "the sample interval must be an int, not %T", number);
+        return -1;
+    }
+    int overflow;
+    long long n = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (n == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    if (overflow != 0 || n < 1) {
+        PyErr_SetString(PyExc_ValueError,
+                        "the sample interval must be in range [1; 2**63 - 1]; "
+                        "1 traces every block");
+        return -1;
+    }
+    *interval = (uint64_t)n;
+    return 0;
+}
+
 PyDoc_STRVAR(start_doc,
-"start($module, nframe=1, /)\n--\n\n"
+"start($module, nframe=1, /, sample_interval=None)\n--\n\n"
 "Begin to trace memory blocks, keeping at most nframe frames of each one's\n"
-"traceback.  Nothing changes when tracing is on already.");
+"traceback.  With a sample interval above 1, one block in so many bytes is\n"
+"traced, by chance; None: that of set_sample_interval().  Nothing changes when\n"
+"tracing is on already.");
 
 static PyObject *
-tm_mod_start(PyObject *Py_UNUSED(module), PyObject *const *args,
-             Py_ssize_t nargs)
+tm_mod_start(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 {
+    static char *names[] = {"", "sample_interval", NULL};
+    PyObject *sample = Py_None;
+    uint64_t before = tm_get_sample_interval(), interval = before;
     int limit = 1;
-    if (!_PyArg_CheckPositional("start", nargs, 0, 1)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|iO:start", names, &limit,
+                                     &sample)
+        || (sample != Py_None && read_interval(sample, &interval) < 0)) {
         return NULL;
     }
-    if (nargs == 1) {
-        limit = PyLong_AsInt(args[0]);
-        if (limit == -1 && PyErr_Occurred()) {
-            return NULL;
-        }
+    bool plan = interval != before && !tm_is_tracing();
+    if (plan) {
+        tm_set_sample_interval(interval);
     }
     if (_PyTraceMalloc_StartTracing(limit, 0) < 0) {
+        if (plan) {
+            tm_set_sample_interval(before);
+        }
         return NULL;
     }
     Py_RETURN_NONE;
@@ -193,6 +224,39 @@ tm_mod_set_traceback_limit(PyObject *Py_UNUSED(module), PyObject *arg)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(set_sample_interval_doc,
+"set_sample_interval($module, interval, /)\n--\n\n"
+"From the next start on, trace one block in so many bytes, by chance; 1: every\n"
+"block.  RuntimeError while memory is being traced.");
+
+static PyObject *
+tm_mod_set_sample_interval(PyObject *Py_UNUSED(module), PyObject *arg)
+{
+    uint64_t interval;
+    if (read_interval(arg, &interval) < 0) {
+        return NULL;
+    }
+    if (tm_is_tracing()) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the sample interval cannot change while memory is "
+                        "being traced");
+        return NULL;
+    }
+    tm_set_sample_interval(interval);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(get_sample_interval_doc,
+"get_sample_interval($module, /)\n--\n\n"
+"Mean number of bytes from one traced block to the next; 1: all are traced.");
+
+static PyObject *
+tm_mod_get_sample_interval(PyObject *Py_UNUSED(module),
+                           PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromUnsignedLongLong(tm_get_sample_interval());
+}
+
 PyDoc_STRVAR(set_fork_policy_doc,
 "set_fork_policy($module, policy, /)\n--\n\n"
 "What a forked child does: 'disable' or 'follow' tracing; None: as tracing was\n"
@@ -342,6 +406,16 @@ tm_mod_freeze(PyObject *Py_UNUSED(module), PyObject *const *args,
     return _PyTraceMalloc_Freeze(traces);
 }
 
+PyDoc_STRVAR(freeze_peak_doc,
+"_freeze_peak($module, /)\n--\n\n"
+"What was traced when the traced size last peaked, as Columns of rows.");
+
+static PyObject *
+tm_mod_freeze_peak(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return _PyTraceMalloc_FreezePeak();
+}
+
 /* --- draft 3: tasks --- */
 
 PyDoc_STRVAR(task_schedule_doc,
@@ -445,6 +519,21 @@ tm_mod_fail_after(PyObject *Py_UNUSED(module), PyObject *const *args,
     return PyLong_FromUnsignedLongLong(tm_arena_fail_after(n, sticky));
 }
 
+PyDoc_STRVAR(sample_seed_doc,
+"_sample_seed($module, seed, /)\n--\n\n"
+"Let samples be drawn by the sequence of random numbers of this seed.");
+
+static PyObject *
+tm_mod_sample_seed(PyObject *Py_UNUSED(module), PyObject *arg)
+{
+    uint64_t seed = PyLong_AsUnsignedLongLongMask(arg);
+    if (seed == (uint64_t)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    tm_sample_seed(seed);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(lost_doc,
 "_lost($module, /)\n--\n\n"
 "Traces dropped because the engine had no memory for them.");
@@ -463,7 +552,8 @@ tm_mod_lost(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 #define ONE(name, func) {#name, tm_mod_##func, METH_O, func##_doc}
 
 static PyMethodDef methods[] = {
-    FAST(start, start),
+    {"start", (PyCFunction)(void (*)(void))tm_mod_start,
+     METH_VARARGS | METH_KEYWORDS, start_doc},
     NOARGS(stop, stop),
     NOARGS(is_tracing, is_tracing),
     NOARGS(clear_traces, clear_traces),
@@ -477,6 +567,8 @@ static PyMethodDef methods[] = {
     ALIAS(disable, stop),
     ALIAS(is_enabled, is_tracing),
     ONE(set_traceback_limit, set_traceback_limit),
+    ONE(set_sample_interval, set_sample_interval),
+    NOARGS(get_sample_interval, get_sample_interval),
     ONE(set_fork_policy, set_fork_policy),
     NOARGS(get_fork_policy, get_fork_policy),
     NOARGS(_memory, memory),
@@ -486,11 +578,13 @@ static PyMethodDef methods[] = {
     ONE(get_object_trace, get_object_trace),
     ONE(get_object_address, get_object_address),
     FAST(_freeze, freeze),
+    NOARGS(_freeze_peak, freeze_peak),
     FAST(_task_schedule, task_schedule),
     {"_set_filters", _PyTraceMalloc_SetFilters, METH_O, set_filters_doc},
     ONE(_task_cancel, task_cancel),
     NOARGS(_task_list, task_list),
     NOARGS(cancel_tasks, cancel_tasks),
+    ONE(_sample_seed, sample_seed),
     NOARGS(_check, check),
     FAST(_fail_after, fail_after),
     NOARGS(_lost, lost),

@@ -33,6 +33,7 @@ void
 _PyTraceMalloc_Fini(void)
 {
     tm_fini();
+    tm_set_sample_interval(1);
     _PyTraceMalloc_WatchObjects(0);
     _PyRuntime.tracemalloc.initialized = 0;
 }
@@ -52,8 +53,8 @@ policy_of(const wchar_t *text, enum tm_fork_policy *policy)
     return 0;
 }
 
-PyStatus
-_PyTraceMalloc_ReadOptions(const PyConfig *config)
+static PyStatus
+read_fork_options(const PyConfig *config)
 {
     enum tm_fork_policy policy;
     const wchar_t *option = _Py_get_xoption(&config->xoptions,
@@ -83,6 +84,104 @@ _PyTraceMalloc_ReadOptions(const PyConfig *config)
                              "the policy must be disable or follow");
     }
     return _PyStatus_OK();
+}
+
+/* A number of bytes: digits, then nothing, or k, m, g (of 1024 each) in either
+   case, which may go on as in KiB.  -1: something else, 0, or too large. */
+static int
+bytes_of(const wchar_t *text, uint64_t *bytes)
+{
+    static const char units[] = "kmg";
+    uint64_t n = 0, most = UINT64_MAX >> 1;
+    const wchar_t *at = text;
+    for (; *at >= L'0' && *at <= L'9'; at++) {
+        uint64_t digit = (uint64_t)(*at - L'0');
+        if (n > (most - digit) / 10) {
+            return -1;
+        }
+        n = n * 10 + digit;
+    }
+    if (at == text || n == 0) {
+        return -1;
+    }
+    for (unsigned i = 0; *at != 0 && units[i] != 0; i++) {
+        if ((*at | 0x20) == units[i]) {
+            unsigned shift = 10 * (i + 1);
+            if (n > most >> shift) {
+                return -1;
+            }
+            n <<= shift;
+            at += at[1] != 0 && (at[1] | 0x20) == 'i' && (at[2] | 0x20) == 'b'
+                  ? 3 : 1;
+            break;
+        }
+    }
+    *bytes = n;
+    return *at == 0 ? 0 : -1;
+}
+
+/* The message lives as long as the process: nothing frees that of a status. */
+static PyStatus
+bad_interval(const char *option, const wchar_t *value)
+{
+    static char message[256];
+    char shown[64];
+    size_t n = 0;
+    for (; value[n] != 0 && n < sizeof(shown) - 1; n++) {
+        shown[n] = value[n] >= ' ' && value[n] < 0x7f ? (char)value[n] : '?';
+    }
+    shown[n] = 0;
+    PyOS_snprintf(message, sizeof(message),
+                  "%s=%s: the sample interval must be a number of bytes from "
+                  "1 on, such as 512k or 1m", option, shown);
+    return _PyStatus_ERR(message);
+}
+
+static PyStatus
+set_interval(const char *option, const wchar_t *value)
+{
+    uint64_t bytes;
+    if (bytes_of(value, &bytes) < 0) {
+        return bad_interval(option, value);
+    }
+    if (!tm_is_tracing()) {
+        tm_set_sample_interval(bytes);
+    }
+    return _PyStatus_OK();
+}
+
+static PyStatus
+read_sample_options(const PyConfig *config)
+{
+    const wchar_t *option = _Py_get_xoption(&config->xoptions,
+                                            L"tracemalloc_sample");
+    if (option != NULL) {
+        const wchar_t *value = wcschr(option, L'=');
+        return set_interval("-X tracemalloc_sample",
+                            value != NULL ? value + 1 : L"");
+    }
+    const char *env = _Py_GetEnv(config->use_environment,
+                                 "PYTHONTRACEMALLOC_SAMPLE");
+    if (env == NULL) {
+        return _PyStatus_OK();
+    }
+    wchar_t value[64];
+    size_t n = 0;
+    for (; env[n] != 0 && n < Py_ARRAY_LENGTH(value) - 1; n++) {
+        value[n] = (unsigned char)env[n];
+    }
+    value[n] = 0;
+    return set_interval("PYTHONTRACEMALLOC_SAMPLE", value);
+}
+
+PyStatus
+_PyTraceMalloc_ReadOptions(const PyConfig *config)
+{
+    PyStatus status = read_fork_options(config);
+    if (!_PyStatus_EXCEPTION(status)) {
+        status = read_sample_options(config);
+    }
+    return status;
 }
 
 int

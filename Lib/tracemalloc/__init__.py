@@ -37,8 +37,9 @@ from _tracemalloc import (
     get_traced_memory, get_traceback_limit,
     _get_traces, _get_object_traceback,
     enable, disable, is_enabled, set_traceback_limit,
+    set_sample_interval, get_sample_interval,
     set_fork_policy, get_fork_policy,
-    get_stats, get_traces, get_trace, get_object_trace, get_object_address,
+    Estimate, get_stats, get_traces, get_trace, get_object_trace, get_object_address,
     cancel_tasks, get_arena_size, get_unicode_interned,
 )
 from ._filters import (
@@ -68,11 +69,12 @@ __all__ = [
     "take_snapshot", "get_object_traceback", "get_traced_memory",
     "get_traceback_limit", "get_tracemalloc_memory",
     "enable", "disable", "is_enabled", "set_traceback_limit",
+    "set_sample_interval", "get_sample_interval",
     "set_fork_policy", "get_fork_policy",
     "get_stats", "get_traces", "get_trace", "get_object_trace",
     "get_object_address", "cancel_tasks", "get_arena_size",
     "get_unicode_interned", "Frame", "Traceback", "Trace", "Snapshot",
-    "Statistic", "StatisticDiff", "GroupedStats", "StatsDiff",
+    "Statistic", "StatisticDiff", "Estimate", "GroupedStats", "StatsDiff",
     "BaseFilter", "Filter", "DomainFilter", "add_filter",
     "add_include_filter", "add_exclude_filter", "clear_filters",
     "get_filters", *_HOMES,
@@ -153,17 +155,21 @@ def get_object_traceback(obj) -> Traceback | None:
     return None if frames is None else Traceback(frames)
 
 
-def take_snapshot() -> Snapshot:
+def take_snapshot(peak: bool = False) -> Snapshot:
     """Return a Snapshot of all traced blocks, as they are now.
 
     What building the snapshot allocates is not in it.  Its traces are a
     sequence of Trace objects; Snapshot.create() makes one in the terms of
-    PEP 454.  RuntimeError if memory is not being traced.
+    PEP 454.  With *peak*, it is of the moment when most memory was in use,
+    and has sums in place of traces.  RuntimeError if memory is not being
+    traced.
     """
     # Looked up through this module, so that a test can put others in place.
     if not is_tracing():
         raise RuntimeError("the tracemalloc module must be tracing memory "
                            "allocations to take a snapshot")
+    if peak:
+        return _snapshot_of(_tracemalloc._freeze_peak(), mapping=False)
     if _get_traces is not _tracemalloc._get_traces:
         return Snapshot(_get_traces(), get_traceback_limit())
     return _snapshot_of(_tracemalloc._freeze(), mapping=False)

@@ -7,7 +7,8 @@ memory has grown most.
 
 import os
 from _json import encode_basestring_ascii as quote
-from ._display import format_filename, format_size, format_time
+from ._display import (format_error, format_filename, format_size,
+                       format_time)
 from ._plain import UNKNOWN
 
 KIND = "difference"
@@ -28,15 +29,17 @@ class Difference:
     *lines* and *tracebacks* are lists of (frames, size, size_diff, count,
     count_diff), the biggest growth first and the biggest loss last.  Frames
     are (filename, lineno) pairs, the most recent first.  Without what this
-    package itself has allocated.
+    package itself has allocated.  For estimates, the standard errors of size
+    and size_diff follow.
     """
 
     def __init__(self, old, new):
         self.old, self.new = old, new
         self.lines = _changes(old, new, "lineno")
         self.tracebacks = _changes(old, new, "traceback")
-        self.size = sum(size for _, size, _, _, _ in self.lines)
-        self.size_diff = sum(diff for _, _, diff, _, _ in self.lines)
+        self.size = sum(row[1] for row in self.lines)
+        self.size_diff = sum(row[2] for row in self.lines)
+        self.interval = max(old.sample_interval, new.sample_interval)
 
     def text(self, number: int = LINES) -> str:
         """Write it for people, the *number* biggest changes of lines."""
@@ -45,8 +48,11 @@ class Difference:
             lines.append("nothing has changed")
         rest = self.lines[number:]
         if rest:
-            more = sum(diff for _, _, diff, _, _ in rest)
+            more = sum(row[2] for row in rest)
             lines.append(f"{len(rest)} more: {format_size(more, True)}")
+        if self.interval > 1:
+            lines.append("Sizes and counts are estimated, sample interval "
+                         + format_size(self.interval))
         lines.append(f"Total: {format_size(self.size_diff, True)} from "
                      f"{format_time(self.old.timestamp)} to "
                      f"{format_time(self.new.timestamp)}, pid {self.new.pid}")
@@ -61,6 +67,8 @@ class Difference:
                ("old", quote(str(self.old.timestamp))),
                ("new", quote(str(self.new.timestamp))),
                ("size", str(self.size)), ("size_diff", str(self.size_diff)),
+               *([("sample_interval", str(self.interval))]
+                 if self.interval > 1 else ()),
                ("lines", _array(map(_line_item, self.lines))),
                ("tracebacks", _array(map(
                    _traceback_item, self.tracebacks[:STORED_TRACEBACKS])))]
@@ -84,17 +92,23 @@ def _place(name, line):
     return f"{format_filename(name, _ALL)}:{line or '?'}"
 
 
-def _statistic(frames, size, size_diff, count, count_diff):
+def _change(size_diff, errors):
+    return format_size(size_diff, True) + format_error(errors[-1] if errors
+                                                       else None)
+
+
+def _statistic(frames, size, size_diff, count, count_diff, *errors):
     place = _place(*(frames[0] if frames else (UNKNOWN, 0)))
-    return (f"{place}: size={format_size(size)} "
-            f"({format_size(size_diff, True)}), "
+    error = format_error(errors[0] if errors else None)
+    return (f"{place}: size={format_size(size)}{error} "
+            f"({_change(size_diff, errors)}), "
             f"count={count} ({count_diff:+d})")
 
 
 def _traceback(row):
     """The calls that the biggest growth came from, the nearest ones."""
-    frames, _, size_diff, _, count_diff = row
-    lines = [f"{format_size(size_diff, True)} ({count_diff:+d} blocks) of it "
+    frames, _, size_diff, _, count_diff, *errors = row
+    lines = [f"{_change(size_diff, errors)} ({count_diff:+d} blocks) of it "
              "came from, most recent call first:"]
     lines += [f"  {_place(*frame)}" for frame in frames[:FRAMES]]
     if len(frames) > FRAMES:
@@ -110,9 +124,12 @@ def _array(items):
     return "[\n" + ",\n".join(items) + "\n]"
 
 
-def _numbers(size, size_diff, count, count_diff):
-    return [("size", str(size)), ("size_diff", str(size_diff)),
-            ("count", str(count)), ("count_diff", str(count_diff))]
+def _numbers(size, size_diff, count, count_diff, *errors):
+    numbers = [("size", str(size)), ("size_diff", str(size_diff)),
+               ("count", str(count)), ("count_diff", str(count_diff))]
+    for name, error in zip(("stderr", "diff_stderr"), errors):
+        numbers.append((name, str(round(error or 0))))
+    return numbers
 
 
 def _line_item(row):

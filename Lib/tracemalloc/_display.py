@@ -8,6 +8,7 @@ import os
 import sys
 from _tracemalloc import get_traceback_limit
 from ._frames import public
+from ._plain import EstimatedDifference, joint_stderr
 from ._snapshot import Snapshot
 from ._stats import GroupedStats, StatsDiff
 
@@ -26,6 +27,29 @@ def format_size(size: float, sign: bool = False) -> str:
     if size < 0:
         rest = -rest
     return f"{rest:{'+' if sign else ''}d} {_UNITS[unit]}"
+
+
+def format_error(stderr: float | None) -> str:
+    """Write how far a size may be off; nothing if it is exact."""
+    if stderr is None:
+        return ""
+    return f" \N{PLUS-MINUS SIGN}{format_size(round(stderr))}"
+
+
+def format_sampling(stats) -> str:
+    """Write, for a heading, of what statistics or a snapshot tell.
+
+    Nothing if that is all that was traced when they were made.
+    """
+    notes = []
+    if getattr(stats, "peak", False):
+        notes.append("at the peak")
+    if getattr(stats, "sample_interval", 1) > 1:
+        what = ("sampled blocks"
+                if getattr(stats, "group_by", "") == "address" else "estimated")
+        notes.append(f"{what}, sample interval "
+                     + format_size(stats.sample_interval))
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def format_time(timestamp) -> str:
@@ -190,14 +214,18 @@ class _Page:
         shown, others = entries[:count], entries[count:]
         yield self._heading(len(shown))
         for number, entry in enumerate(shown, 1):
-            *sums, key = entry
-            place, *more = self._key(key)
-            yield f"#{number}: {place}: {self._sums(*sums)}"
+            place, *more = self._key(entry[4])
+            yield f"#{number}: {place}: {self._sums(entry)}"
             yield from more
         if others:
-            yield f"{len(others)} more: {self._sums(*_total(others))}"
+            total = _total(others, self._new.cumulative)
+            yield f"{len(others)} more: {self._sums(total)}"
         if not self._new.cumulative:
-            yield f"Traced Python memory: {self._sums(*_total(entries))}"
+            total = self._sums(_total(entries, False))
+            sampled = getattr(self._new, "sample_interval", 1) > 1
+            blocks = sampled and self._new.group_by == "address"
+            yield ("Sampled blocks: " if blocks else
+                   "Traced Python memory: ") + total
         lost = getattr(self._new, "lost", 0)
         if lost:
             yield (f"Lost: {lost} trace{'s' if lost > 1 else ''}, because the "
@@ -209,7 +237,8 @@ class _Page:
     def _heading(self, number):
         word = "Cumulative top" if self._new.cumulative else "Top"
         text = (f"{format_time(self._new.timestamp)}: {word} {number} "
-                f"allocations per {_kind(self._new)[0]}")
+                f"allocations per {_kind(self._new)[0]}"
+                + format_sampling(self._new))
         if self._old is not None:
             text += f" (compared to {format_time(self._old.timestamp)})"
         return text
@@ -229,16 +258,20 @@ class _Page:
     def _strong(self, text):
         return f"{_STRONG}{text}{_NORMAL}" if self._color else text
 
-    def _size(self, size_diff, size):
-        text = self._strong(format_size(size))
+    def _size(self, entry):
+        size_diff, size = entry[:2]
+        text = (self._strong(format_size(size))
+                + format_error(getattr(entry, "stderr", None)))
         if self._old is not None:
-            text += f" ({self._strong(format_size(size_diff, True))})"
+            error = format_error(getattr(entry, "diff_stderr", None))
+            text += f" ({self._strong(format_size(size_diff, True))}{error})"
         return text
 
-    def _sums(self, size_diff, size, count_diff, count):
+    def _sums(self, entry):
+        size, count_diff, count = entry[1:4]
         parts = []
         if self._options.size and (self._count or self._options.average):
-            parts.append("size=" + self._size(size_diff, size))
+            parts.append("size=" + self._size(entry))
         if self._count:
             text = f"count={count}"
             if self._old is not None:
@@ -246,7 +279,7 @@ class _Page:
             parts.append(text)
         if self._options.average and count > 1:
             parts.append(f"average={format_size(size // count)}")
-        return ", ".join(parts) or self._size(size_diff, size)
+        return ", ".join(parts) or self._size(entry)
 
     def _metric_lines(self):
         new = self._new.metrics or {}
@@ -265,7 +298,16 @@ class _Page:
             yield f"{printable(name)}: {text}"
 
 
-def _total(entries):
-    """The sums of differences, without their keys."""
-    return [sum(column) for column in zip(*(entry[:4] for entry in entries))
-            ] or [0, 0, 0, 0]
+def _total(entries, cumulative):
+    """The sum of differences, without a key.
+
+    The errors of cumulative ones are not independent and do not add up.
+    """
+    columns = zip(*(entry[:4] for entry in entries))
+    total = (*map(sum, columns),) or (0, 0, 0, 0)
+    errors = [(entry.stderr, entry.diff_stderr) for entry in entries
+              if isinstance(entry, EstimatedDifference)]
+    if errors and not cumulative:
+        total = EstimatedDifference(total)
+        total.stderr, total.diff_stderr = map(joint_stderr, zip(*errors))
+    return total

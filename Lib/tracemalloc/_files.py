@@ -16,15 +16,16 @@ import os
 import pickle
 import stat
 from binascii import crc32
-from _tracemalloc import Columns
+from _tracemalloc import Columns, Estimate
 from ._metrics import Metric
 from ._reader import Damaged, Reader, Record
-from ._snapshot import PRIVATE, Snapshot
+from ._plain import stderr_of
+from ._snapshot import PACKED, PRIVATE, Snapshot
 from ._views import TraceMap, _Traces
 
 MAGIC = b"tmsum"
 KIND = "snapshot"
-VERSION = 1
+EXACT_VERSION, VERSION = 1, 2
 _CHUNK = 1 << 22
 # Both kinds of file begin with an object that is named so within this room.
 _HEAD = 64
@@ -116,19 +117,25 @@ def _payload(snapshot) -> dict:
     The first key tells what the file is.  *timestamp* is in ISO format,
     *metrics* a list of (name, value, format), *stats* is as in the snapshot,
     *form* tells in which form the traces are shown again, *traces* is what
-    Columns.pack() returned, or None.
+    Columns.pack() returned, or None.  A snapshot that was sampled, or is of a
+    peak, has version 2, with *sample_interval* and *peak_size*; estimates in
+    *stats* have the standard error as a third item.
     """
     columns = snapshot._columns()
-    if columns is None:
+    if columns is None or snapshot._held is None:
         form = None
     else:
         form = "mapping" if isinstance(snapshot._held, TraceMap | dict) \
             else "sequence"
     time = snapshot.timestamp
-    own = PRIVATE + ("traceback_limit", "timestamp", "pid", "metrics", "lost")
+    own = PRIVATE + ("traceback_limit", "timestamp", "pid", "metrics", "lost",
+                     "peak_size")
+    estimated = snapshot.sample_interval > 1 or snapshot.peak
+    more = {"sample_interval": snapshot.sample_interval,
+            "peak_size": snapshot.peak_size} if estimated else {}
     return {
         "tracemalloc": KIND,
-        "version": VERSION,
+        "version": VERSION if estimated else EXACT_VERSION,
         "timestamp": None if time is None else time.isoformat(),
         "pid": _plain(snapshot.pid),
         "traceback_limit": _plain(snapshot.traceback_limit),
@@ -139,9 +146,11 @@ def _payload(snapshot) -> dict:
                        for name, value in vars(snapshot).items()
                        if name not in own},
         "stats_given": snapshot._stats is not None,
-        "stats": _plain(snapshot.stats),
+        "stats": _plain(_map_stats(_with_error, snapshot.stats)
+                        if estimated else snapshot.stats),
         "form": form,
         "traces": None if columns is None else columns.pack(),
+        **more,
     }
 
 
@@ -156,6 +165,21 @@ def _store(payload, file):
     summed.finish()
 
 
+def _map_stats(function, stats) -> dict:
+    """Apply a function to the sums of statistics by line."""
+    return {name: {line: function(sums) for line, sums in lines.items()}
+            for name, lines in stats.items()}
+
+
+def _with_error(sums):
+    error = stderr_of(sums)
+    return sums if error is None else (*sums, error)
+
+
+def _without_error(sums):
+    return sums if stderr_of(sums) is None else (*sums,)
+
+
 def write(snapshot, filename) -> None:
     """Store a snapshot in the form of this module."""
     payload = _payload(snapshot)
@@ -164,12 +188,24 @@ def write(snapshot, filename) -> None:
 
 
 def dump(snapshot, filename) -> None:
-    """Store a snapshot in the form that stock Python has."""
+    """Store a snapshot in the form that stock Python has.
+
+    A sampled block gets the size of what it stands for, and the blocks of a
+    peak that have one traceback are one; beside that, for load(), is stored
+    what is really known.
+    """
     held = snapshot.traces
-    if not isinstance(held, _Traces):
-        held = _Traces(snapshot._need_columns())
     plain = Snapshot.__new__(Snapshot)
-    vars(plain).update(vars(snapshot), _held=held)
+    vars(plain).update(vars(snapshot))
+    if snapshot.sample_interval > 1 or snapshot.peak:
+        columns = snapshot._need_columns()
+        held = _Traces(columns.tolist(scaled=True))
+        vars(plain).update({"_rows": None, PACKED: columns.pack()})
+        if snapshot._stats is not None:
+            plain._stats = _map_stats(_without_error, snapshot._stats)
+    elif not isinstance(held, _Traces):
+        held = _Traces(snapshot._need_columns())
+    plain._held = held
     with _replacing(filename) as file:
         summed = _Summed(file)
         pickle.dump(plain, summed, pickle.HIGHEST_PROTOCOL)
@@ -231,13 +267,35 @@ def _metrics_in(entries) -> dict:
     return metrics
 
 
-def _check_stats(stats) -> None:
+def _checked_sums(sums):
+    size, count, *error = sums
+    _need(type(size) is int and type(count) is int and len(error) < 2
+          and all(type(e) is float and 0 <= e < float("inf") for e in error),
+          "statistics")
+    return Estimate(sums) if error else sums
+
+
+def _checked_stats(stats) -> dict:
+    """The same statistics, their estimates as such."""
     _need(type(stats) is dict, "statistics")
     for name, lines in stats.items():
-        _need(name is None or type(name) is str, "statistics")
-        for line, (size, count) in lines.items():
-            _need((line is None or type(line) is int) and type(size) is int
-                  and type(count) is int, "statistics")
+        _need((name is None or type(name) is str)
+              and all(line is None or type(line) is int for line in lines),
+              "statistics")
+    return _map_stats(_checked_sums, stats)
+
+
+def _set_sampling(snapshot, interval, peak_size) -> None:
+    _need(_is_count(interval) and interval > 0
+          and (peak_size is None or _is_count(peak_size)), "sampling")
+    snapshot._interval, snapshot.peak_size = interval, peak_size
+
+
+def _set_columns(snapshot, columns, mapping: bool) -> None:
+    """Give traces to a snapshot that says already of which kind they are."""
+    said = snapshot.sample_interval, snapshot.peak_size
+    _need(said == (columns.sample_interval, columns.peak_size), "sampling")
+    snapshot._show(columns, mapping)
 
 
 def _set_attributes(snapshot, attributes) -> None:
@@ -257,7 +315,8 @@ def _blank(cls, limit, timestamp, pid):
 def _from_written(cls, payload, traces: bool):
     """Make a snapshot of what write() stored."""
     _need(payload.get("tracemalloc") == KIND, "kind of file")
-    if payload["version"] != VERSION:
+    version = payload["version"]
+    if version not in (EXACT_VERSION, VERSION):
         raise Damaged("it was written by another version of this module")
     time = payload["timestamp"]
     if time is not None:
@@ -266,19 +325,20 @@ def _from_written(cls, payload, traces: bool):
     _need(_is_count(payload["lost"]), "number of lost traces")
     snapshot.lost = payload["lost"]
     snapshot.metrics = _metrics_in(payload["metrics"])
-    _check_stats(payload["stats"])
+    if version == VERSION:
+        _set_sampling(snapshot, payload["sample_interval"],
+                      payload["peak_size"])
+    stats = _checked_stats(payload["stats"])
     packed = payload["traces"]
     if packed is None or not traces:
-        snapshot._stats = payload["stats"]
+        snapshot._stats = stats
     else:
         columns = Columns.unpack(packed)
-        if payload["form"] == "mapping":
-            _need(columns.has_addresses, "addresses")
-            snapshot._held = TraceMap(columns)
-        else:
-            snapshot._held = _Traces(columns)
+        mapping = payload["form"] == "mapping"
+        _need(columns.has_addresses or not mapping, "addresses")
+        _set_columns(snapshot, columns, mapping)
         if payload["stats_given"]:
-            snapshot._stats = payload["stats"]
+            snapshot._stats = stats
     _set_attributes(snapshot, payload["attributes"])
     return snapshot
 
@@ -295,13 +355,18 @@ def _from_dumped(cls, state, traces: bool, changed):
     _need(_is_count(snapshot.lost), "number of lost traces")
     snapshot.metrics = _metrics_in([
         (name, *metric) for name, metric in state.pop("metrics", {}).items()])
-    snapshot._stats = state.pop("stats", None)
-    if snapshot._stats is not None:
-        _check_stats(snapshot._stats)
-    columns = Columns.from_traces(held._traces, None, limit)
-    snapshot._held = _Traces(columns)
+    _set_sampling(snapshot, state.pop("sample_interval", 1),
+                  state.pop("peak_size", None))
+    stats = state.pop("stats", None)
+    if stats is not None:
+        snapshot._stats = _checked_stats(stats)
+    packed = state.pop(PACKED, None)
+    _set_columns(snapshot, Columns.from_traces(
+        held._traces, None, limit, snapshot.sample_interval)
+        if packed is None else Columns.unpack(packed), False)
     if not traces:
-        snapshot.traces = None
+        snapshot._stats = snapshot.stats
+        snapshot._held = snapshot._rows = None
     _set_attributes(snapshot, state)
     return snapshot
 

@@ -6,7 +6,10 @@ whole numbers or line numbers below zero.  PlainColumns answers as
 _tracemalloc.Columns does, and owns the list of tuples it is given.
 
 The functions beside it work on sums from anywhere, by the orders of 3.13.
+Sums that were estimated from samples have an attribute stderr.
 """
+
+from _tracemalloc import Estimate
 
 UNKNOWN = "<unknown>"
 
@@ -17,38 +20,76 @@ def draft_frame(frame: tuple) -> tuple:
     return (None if name == UNKNOWN else name), (line or None)
 
 
-def difference(new: dict, old: dict) -> list[tuple]:
-    """Compare two {key: (size, count)}, in no particular order.
+class EstimatedDifference(tuple):
+    """A tuple (size_diff, size, count_diff, count, key) of estimates.
 
-    The entries are (size_diff, size, count_diff, count, key).
+    *stderr* is the standard error of size, None if that is exact;
+    *diff_stderr* is that of size_diff.
     """
-    entries = []
-    for key, (size, count) in new.items():
-        size_before, count_before = old.get(key, (0, 0))
-        entries.append((size - size_before, size,
-                        count - count_before, count, key))
-    entries += ((-size, 0, -count, 0, key)
-                for key, (size, count) in old.items() if key not in new)
+
+    stderr: float | None = None
+    diff_stderr: float = 0.0
+
+
+def stderr_of(sums: tuple) -> float | None:
+    """Standard error of sums (size, count); None if they are exact."""
+    return getattr(sums, "stderr", None)
+
+
+def joint_stderr(errors) -> float:
+    """Standard error of a sum or difference; None stands for no error."""
+    return sum(error * error for error in errors if error is not None) ** 0.5
+
+
+def change(new: tuple, old: tuple, key) -> tuple:
+    """Compare two (size, count): (size_diff, size, count_diff, count, key)."""
+    entry = new[0] - old[0], new[0], new[1] - old[1], new[1], key
+    errors = stderr_of(new), stderr_of(old)
+    if errors != (None, None):
+        entry = EstimatedDifference(entry)
+        entry.stderr, entry.diff_stderr = errors[0], joint_stderr(errors)
+    return entry
+
+
+def difference(new: dict, old: dict) -> list[tuple]:
+    """Compare two {key: (size, count)}, in no particular order."""
+    nothing = _nothing_like(old)
+    entries = [change(sums, old.get(key, nothing), key)
+               for key, sums in new.items()]
+    nothing = _nothing_like(new)
+    entries += [change(nothing, sums, key)
+                for key, sums in old.items() if key not in new]
     return entries
+
+
+def _nothing_like(stats: dict) -> tuple:
+    for sums in stats.values():
+        return (0, 0) if stderr_of(sums) is None else Estimate((0, 0, 0.0))
+    return 0, 0
 
 
 def biggest_first(groups) -> list[tuple]:
     """Sort (frames, size, count): by size, count, and the oldest call."""
     return sorted(groups, reverse=True,
-                  key=lambda group: (*group[1:], group[0][::-1]))
+                  key=lambda group: (*group[1:3], group[0][::-1]))
 
 
 def biggest_changes_first(entries) -> list[tuple]:
     """Sort what difference() returned, which had frames as keys.
 
-    The result has (frames, size, size_diff, count, count_diff).
+    The result has (frames, size, size_diff, count, count_diff), and for
+    estimates the standard errors of size and size_diff after that.
     """
     def magnitude(entry):
         size_diff, size, count_diff, count, frames = entry
         return abs(size_diff), size, abs(count_diff), count, frames[::-1]
-    return [(frames, size, size_diff, count, count_diff) for
-            size_diff, size, count_diff, count, frames
-            in sorted(entries, key=magnitude, reverse=True)]
+
+    def turned(entry):
+        size_diff, size, count_diff, count, frames = entry
+        errors = ((entry.stderr, entry.diff_stderr)
+                  if isinstance(entry, EstimatedDifference) else ())
+        return frames, size, size_diff, count, count_diff, *errors
+    return list(map(turned, sorted(entries, key=magnitude, reverse=True)))
 
 
 class PlainColumns:
@@ -56,6 +97,8 @@ class PlainColumns:
 
     has_traces = True
     lost = 0
+    sample_interval = 1
+    peak_size = None
 
     def __init__(self, rows, addresses, traceback_limit, error=None):
         self._rows = [row if len(row) > 3 else (*row, None) for row in rows]
@@ -81,7 +124,7 @@ class PlainColumns:
         row = self._rows[index]
         return (row[1], tuple(map(draft_frame, row[2]))) if draft else row
 
-    def tolist(self):
+    def tolist(self, scaled=False):
         return list(self._rows)
 
     def address(self, index):
@@ -117,6 +160,14 @@ class PlainColumns:
             return [(_draft_key(key, found), *sum_)
                     for found, sum_ in sums.items()]
         return biggest_first((found, *sum_) for found, sum_ in sums.items())
+
+    def pick(self, keep):
+        kept = [i for i, byte in enumerate(keep) if byte]
+        addresses = self._addresses
+        if addresses is not None:
+            addresses = [addresses[i] for i in kept]
+        return PlainColumns([self._rows[i] for i in kept], addresses,
+                            self.traceback_limit, self.error)
 
     def stats(self):
         lines = {}

@@ -134,7 +134,8 @@ def _load(name: str, options) -> Snapshot:
     finally:
         progress.close()
     if snapshot.traces is None and (single or options.address):
-        raise Failure(f"{name}: has no traces, only sums by line")
+        raise Failure(f"{name}: has no traces, only sums by "
+                      + ("traceback" if snapshot.peak else "line"))
     if filters:
         snapshot.apply_filters(filters)
     return snapshot
@@ -177,7 +178,8 @@ def _show_biggest(snapshot, options) -> None:
         sizes = ((columns.trace(i)[1], -i) for i in range(len(columns)))
     biggest = heapq.nlargest(number, sizes)
     print(f"{format_time(snapshot.timestamp)}: Top {len(biggest)} biggest "
-          "memory blocks")
+          "memory blocks"
+          + (" among sampled ones" if snapshot.sample_interval > 1 else ""))
     for number, (size, place) in enumerate(biggest, 1):
         index = columns.get_by_address(-place) if known else -place
         block = f"memory block 0x{-place:x}" if known else "memory block"
@@ -187,7 +189,9 @@ def _show_biggest(snapshot, options) -> None:
             print("    " + line)
     others = len(columns) - len(biggest)
     if others:
-        size = columns.total_size - sum(size for size, _ in biggest)
+        size = (columns.total_size if snapshot.sample_interval == 1 else
+                sum(columns.trace(i)[1] for i in range(len(columns))))
+        size -= sum(size for size, _ in biggest)
         print(f"{others} more: size={format_size(size)}")
     print()
 

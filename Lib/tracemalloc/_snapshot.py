@@ -14,16 +14,21 @@ import os
 import sys
 import time
 from _collections_abc import Mapping
-from _tracemalloc import Columns, _freeze, is_enabled
+from _tracemalloc import (Columns, Estimate, _freeze, _freeze_peak,
+                          is_enabled)
 from ._filters import Ask, rule_of
 from ._frames import Traceback, public
-from ._plain import (PlainColumns, UNKNOWN, biggest_changes_first,
-                     biggest_first, difference)
-from ._stats import GroupedStats, Statistic, StatisticDiff
-from ._views import TraceMap, _Traces, build, columns_of, draft_frames
+from ._plain import (UNKNOWN, biggest_changes_first, biggest_first,
+                     difference, stderr_of)
+from ._stats import GroupedStats, Statistic, StatisticDiff, add_up
+from ._views import (TraceMap, _Traces, columns_of, draft_frames,
+                     interval_of)
 
 # Attributes that are not written to files under their own names.
-PRIVATE = ("_held", "_stats", "_derived", "_when")
+PRIVATE = ("_held", "_rows", "_interval", "_stats", "_derived", "_when")
+# What a file for stock Python has besides what that knows: the traces as
+# Columns.pack() gave them.
+PACKED = "_packed"
 
 # What PEP 454 and 3.13 call the same grouping.
 _GROUPINGS = {"filename": "filename", "line": "lineno", "lineno": "lineno",
@@ -52,6 +57,14 @@ class Snapshot:
     metrics         {name: Metric}
     lost            how many traces are missing because the tracer could get
                     no memory for them
+
+    Two more can only be read:
+
+    sample_interval 1 if every block was traced.  Else one block in so many
+                    bytes was: the traces are these blocks with their own
+                    sizes, and all sums are estimates
+    peak            whether it shows not the moment when it was made, but when
+                    most memory was in use: peak_size bytes
     """
 
     def __init__(self, *args, **kwargs):
@@ -62,6 +75,8 @@ class Snapshot:
 
     def _start(self, traces, limit, timestamp, pid):
         self._held, self._stats, self._derived = traces, None, None
+        self._rows, self._interval = None, interval_of(traces) or 1
+        self.peak_size = None
         self.traceback_limit = limit
         self._when, self.pid = timestamp, pid
         self.metrics = {}
@@ -83,7 +98,21 @@ class Snapshot:
 
     def __repr__(self):
         held = "no" if self._held is None else len(self._held)
+        if self._interval > 1:
+            held = f"{held} sample_interval={self._interval}"
+        if self.peak:
+            held = f"{held} peak_size={self.peak_size}"
         return f"<Snapshot timestamp={self.timestamp!s} traces={held}>"
+
+    @property
+    def sample_interval(self) -> int:
+        """Mean number of bytes from one trace to the next; 1: all are there."""
+        return self._interval
+
+    @property
+    def peak(self) -> bool:
+        """Whether this is what was traced at the last peak."""
+        return self.peak_size is not None
 
     @property
     def timestamp(self) -> "datetime.datetime | None":
@@ -101,13 +130,19 @@ class Snapshot:
 
     @property
     def traces(self):
-        """The traces: a sequence, a mapping, or None."""
+        """The traces: a sequence, a mapping, or None.
+
+        There are none of a peak, of which only sums are known.
+        """
         return self._held
 
     @traces.setter
     def traces(self, traces):
         if traces is None and self._held is not None:
             self._stats = self.stats
+        if traces is not None:
+            self._rows = self.peak_size = None
+            self._interval = interval_of(traces) or self._interval
         self._held, self._derived = traces, None
 
     @property
@@ -121,7 +156,7 @@ class Snapshot:
         if columns is None:
             return {}
         found = columns.stats()
-        if isinstance(self._held, TraceMap):
+        if self._held is None or isinstance(self._held, TraceMap):
             self._derived = found   # nobody can change those traces
         return found
 
@@ -130,12 +165,19 @@ class Snapshot:
         self._stats, self._derived = stats, None
 
     def _columns(self):
-        return columns_of(self._held, self.traceback_limit)
+        if self._rows is not None:
+            return self._rows
+        return columns_of(self._held, self.traceback_limit, self._interval)
 
-    def _view(self, columns):
-        """A view of the kind that the traces have, of other columns."""
-        mapping = isinstance(self._held, Mapping)
-        return TraceMap(columns) if mapping else _Traces(columns)
+    def _show(self, columns, mapping: bool):
+        """Hold other columns, in a view of either kind if they are traces."""
+        self._interval, self.peak_size = (columns.sample_interval,
+                                          columns.peak_size)
+        if columns.peak_size is not None:
+            self._rows, self._held = columns, None
+        else:
+            self._rows = None
+            self._held = TraceMap(columns) if mapping else _Traces(columns)
 
     def _need_columns(self):
         columns = self._columns()
@@ -148,7 +190,8 @@ class Snapshot:
     def _groups(self, key_type, cumulative) -> list[tuple]:
         """The sums for a key type of 3.13, the biggest first.
 
-        The entries are (frames, size, count).
+        The entries are (frames, size, count); the standard error of the size
+        follows if they are estimates.
         """
         _check_key_type(key_type, cumulative)
         columns = self._columns()
@@ -157,24 +200,23 @@ class Snapshot:
         if cumulative or key_type == "traceback":
             raise ValueError("need traces")
         return biggest_first(
-            (((UNKNOWN if name is None else name, line or 0),), size, count)
-            for name, line, (size, count) in self._lines(key_type))
+            (((UNKNOWN if name is None else name, line or 0),), *_spread(sums))
+            for name, line, sums in self._lines(key_type))
 
     def _lines(self, key_type):
         """Walk over the statistics by line, or summed up by file."""
         for name, lines in self.stats.items():
             if key_type == "lineno":
-                for line, (size, count) in lines.items():
-                    yield name, line, (size, count)
+                for line, sums in lines.items():
+                    yield name, line, sums
             else:
-                yield name, 0, (sum(s for s, _ in lines.values()),
-                                sum(n for _, n in lines.values()))
+                yield name, 0, add_up(lines.values())
 
     def _group_by(self, key_type, cumulative):
         grouped = {}
-        for frames, size, count in self._groups(key_type, cumulative):
+        for frames, *sums in self._groups(key_type, cumulative):
             place = Traceback(frames)
-            grouped[place] = Statistic(place, size, count)
+            grouped[place] = Statistic(place, *sums)
         return grouped
 
     def statistics(self, key_type: str, cumulative: bool = False
@@ -185,8 +227,8 @@ class Snapshot:
         With *cumulative*, a block counts for every call in its traceback and
         not only for the most recent; not possible for "traceback".
         """
-        return [Statistic(Traceback(frames), size, count) for
-                frames, size, count in self._groups(key_type, cumulative)]
+        return [Statistic(Traceback(frames), *sums) for
+                frames, *sums in self._groups(key_type, cumulative)]
 
     def compare_to(self, old_snapshot: "Snapshot", key_type: str,
                    cumulative: bool = False) -> list[StatisticDiff]:
@@ -199,7 +241,10 @@ class Snapshot:
                 in self._changes(old_snapshot, key_type, cumulative)]
 
     def _changes(self, old, key_type, cumulative):
-        """Entries (frames, size, size_diff, count, count_diff), sorted."""
+        """Entries (frames, size, size_diff, count, count_diff), sorted.
+
+        For estimates, the standard errors of size and size_diff follow.
+        """
         if isinstance(old, Snapshot):
             _check_key_type(key_type, cumulative)
             pair = self._columns(), old._columns()
@@ -207,7 +252,8 @@ class Snapshot:
                 return pair[0].compare(pair[1], key_type, bool(cumulative))
             before = old._groups(key_type, cumulative)
         else:
-            before = [(place._frames[::-1], sums.size, sums.count) for
+            before = [(place._frames[::-1], sums.size, sums.count,
+                       stderr_of(sums)) for
                       place, sums in old._group_by(key_type, cumulative).items()]
         return biggest_changes_first(difference(
             _by_key(self._groups(key_type, cumulative)), _by_key(before)))
@@ -226,8 +272,8 @@ class Snapshot:
             raise TypeError("filters must be a list of filters, not "
                             + type(filters).__name__) from None
         columns = _filtered(self._need_columns(), filters, draft=False)
-        new = Snapshot(_Traces(columns), self.traceback_limit)
-        new._held = self._view(columns)
+        new = Snapshot((), self.traceback_limit)
+        new._show(columns, isinstance(self._held, Mapping))
         new._when, new.pid = self._when, self.pid
         new.metrics, new.lost = dict(self.metrics), self.lost
         return new
@@ -235,18 +281,21 @@ class Snapshot:
     # -- in the terms of PEP 454 -------------------------------------------
 
     @classmethod
-    def create(cls, traces: bool = False, metrics: bool = True) -> "Snapshot":
+    def create(cls, traces: bool = False, metrics: bool = True,
+               peak: bool = False) -> "Snapshot":
         """Take a snapshot; *traces* says whether of all blocks, or of sums.
 
         Without traces there are only the sums by line, which is cheap and
         takes little room.  With *metrics*, all add_*_metrics() methods are
-        called.  RuntimeError if memory is not being traced.
+        called.  With *peak*, the snapshot shows what was traced when that was
+        most: sums by traceback, but no single blocks, whatever *traces* says.
+        RuntimeError if memory is not being traced.
         """
         if not is_enabled():
             raise RuntimeError("the tracemalloc module must be enabled to "
                                "take a snapshot")
-        return snapshot_of(_freeze(bool(traces)), mapping=True,
-                           metrics=metrics, cls=cls)
+        return snapshot_of(_freeze_peak() if peak else _freeze(bool(traces)),
+                           mapping=True, metrics=metrics, cls=cls)
 
     def top_by(self, group_by: str, cumulative: bool = False) -> GroupedStats:
         """Return sums as a GroupedStats object.
@@ -270,6 +319,8 @@ class Snapshot:
         columns = self._columns()
         if columns is None and (cumulative or kind in ("address", "traceback")):
             raise ValueError("need traces")
+        if kind == "address" and self._rows is not None:
+            raise ValueError("need traces: the blocks of a peak are not known")
         if kind == "address" or self.traceback_limit < 2:
             cumulative = False
         by_place = kind in ("filename", "lineno") and not cumulative
@@ -280,7 +331,8 @@ class Snapshot:
             sums = _by_key(columns.group(kind, bool(cumulative), True))
         grouped = GroupedStats(self.timestamp, sums, group_by,
                                bool(cumulative), self.metrics)
-        grouped.lost = self.lost
+        grouped.lost, grouped.peak = self.lost, self.peak
+        grouped.sample_interval = self.sample_interval
         return grouped
 
     def apply_filters(self, filters) -> None:
@@ -300,9 +352,10 @@ class Snapshot:
                            if ask.keeps_line(name, line)}
                     for name, lines in stats.items()}
             stats = {name: lines for name, lines in kept.items() if lines}
-        if self._held is not None:
-            self._held = self._view(_filtered(self._columns(), filters,
-                                              draft=True))
+        columns = self._columns()
+        if columns is not None:
+            self._show(_filtered(columns, filters, draft=True),
+                       isinstance(self._held, Mapping))
         self._stats, self._derived = stats, None
 
     def add_metric(self, name: str, value: float, format: str) -> "Metric":
@@ -370,7 +423,11 @@ class Snapshot:
     def dump(self, filename) -> None:
         """Write the snapshot to a file that stock Python 3.13 can load.
 
-        The file gets its name only when it is complete.
+        The file gets its name only when it is complete.  Stock Python sees a
+        sampled block as one that is as large as all that it stands for, and
+        the blocks of a peak that have the same traceback as one: the sizes
+        are right there, the counts are not.  Snapshot.load() of this module
+        gets back what was known.
         """
         from ._files import dump
         dump(self, filename)
@@ -389,6 +446,12 @@ class Snapshot:
         state = {name: value for name, value in vars(self).items()
                  if name not in PRIVATE}
         state["traces"], state["stats"] = self._held, self._stats
+        if self._interval > 1:
+            state["sample_interval"] = self._interval
+        if self.peak_size is None:
+            state.pop("peak_size", None)
+        if self._rows is not None:
+            state[PACKED] = self._rows.pack()
         state["timestamp"] = self.timestamp
         state["metrics"] = {
             name: (metric.value, metric.format)
@@ -401,6 +464,10 @@ class Snapshot:
         self._start(state.pop("traces"), 1, state.pop("timestamp", None),
                     None)
         self._stats = state.pop("stats", None)
+        self._interval = state.pop("sample_interval", 1)
+        packed = state.pop(PACKED, None)
+        if packed is not None:
+            self._show(Columns.unpack(packed), False)
         for name, value in state.pop("metrics", {}).items():
             if isinstance(value, tuple):
                 self.add_metric(name, *value)
@@ -414,13 +481,15 @@ def snapshot_of(columns, mapping: bool, metrics: bool = False,
     """Make a snapshot of what the engine has frozen just now."""
     if mapping:
         from datetime import datetime
-        snapshot = cls(datetime.now(), os.getpid(),
-                       TraceMap(columns) if columns.has_traces else None)
+        snapshot = cls(datetime.now(), os.getpid())
         snapshot.traceback_limit = columns.traceback_limit
-        if not columns.has_traces:
-            snapshot.stats = columns.stats()
     else:
-        snapshot = cls(_Traces(columns), columns.traceback_limit)
+        snapshot = cls((), columns.traceback_limit)
+    if columns.has_traces:
+        snapshot._show(columns, mapping)
+    else:
+        snapshot.stats = columns.stats()
+        snapshot._interval = columns.sample_interval
     snapshot.lost = columns.lost
     if metrics:
         # The tracer first, before reading the others adds to its figures.
@@ -449,7 +518,16 @@ def _longest(traces) -> int:
 
 
 def _by_key(groups) -> dict:
-    return {key: (size, count) for key, size, count in groups}
+    """Make {key: (size, count)} of entries that may end with an error."""
+    return {key: (size, count) if not error or error[0] is None
+            else Estimate((size, count, *error))
+            for key, size, count, *error in groups}
+
+
+def _spread(sums) -> tuple:
+    """Size and count, and the standard error if they are an estimate."""
+    error = stderr_of(sums)
+    return (*sums,) if error is None else (*sums, error)
 
 
 def _check_key_type(key_type, cumulative) -> None:
@@ -466,12 +544,5 @@ def _filtered(columns, filters, draft):
     if None not in rules and isinstance(columns, Columns):
         return columns.filter(rules, draft)
     keeps = Ask(filters, draft_frames if draft else tuple).keeps
-    kept = [i for i, (domain, size, frames, _) in enumerate(columns)
-            if keeps(domain, size, frames)]
-    addresses = (list(map(columns.address, kept))
-                 if columns.has_addresses else None)
-    rows = [columns[i] for i in kept]
-    if isinstance(columns, PlainColumns):
-        return PlainColumns(rows, addresses, columns.traceback_limit,
-                            columns.error)
-    return build(rows, addresses, columns.traceback_limit)
+    return columns.pick(bytes(bool(keeps(domain, size, frames))
+                              for domain, size, frames, _ in columns))

@@ -5,8 +5,15 @@ return; GroupedStats and StatsDiff are what PEP 454 has for the same purpose.
 All are plain values that belong to whoever asked for them.
 """
 
+from _tracemalloc import Estimate
 from ._frames import _format_size, public
-from ._plain import difference
+from ._plain import change, difference, joint_stderr, stderr_of
+
+
+def _error(stderr: float | None) -> str:
+    """How far a size may be off, as text; nothing for exact sizes."""
+    return "" if stderr is None else f" \N{PLUS-MINUS SIGN}" + _format_size(
+        stderr, False)
 
 
 def _average(record) -> str:
@@ -38,16 +45,29 @@ class _Record:
 class Statistic(_Record):
     """What one place in the program holds: bytes and number of blocks.
 
-    *traceback* tells the place, *size* the bytes, *count* the blocks.
+    *traceback* tells the place, *size* the bytes, *count* the blocks.  When
+    they are estimated from samples, *stderr* is the standard error of the
+    size, else it is None.
     """
 
-    __slots__ = _names = ("traceback", "size", "count")
+    __slots__ = ("traceback", "size", "count", "_stderr")
+    _names = ("traceback", "size", "count", "stderr")
 
-    def __init__(self, traceback, size: int, count: int):
+    def __init__(self, traceback, size: int, count: int,
+                 stderr: float | None = None):
         self.traceback, self.size, self.count = traceback, size, count
+        if stderr is not None:
+            self._stderr = stderr
+
+    @property
+    def stderr(self) -> float | None:
+        """Standard error of the size; None if the size is exact."""
+        return getattr(self, "_stderr", None)
 
     def __str__(self):
         size = _format_size(self.size, False)
+        if self.stderr is not None:
+            size += _error(self.stderr) + " (estimated)"
         return (f"{self.traceback}: size={size}, count={self.count:d}"
                 + _average(self))
 
@@ -64,21 +84,43 @@ class StatisticDiff(_Record):
     """What one place holds in a newer snapshot, compared to an older one.
 
     *size* and *count* are those of the newer snapshot; *size_diff* and
-    *count_diff* tell how much more than before that is.
+    *count_diff* tell how much more than before that is.  *stderr* is the
+    standard error of the size, *diff_stderr* that of its difference; None if
+    they are exact.
     """
 
-    __slots__ = _names = ("traceback", "size", "size_diff",
-                           "count", "count_diff")
+    __slots__ = ("traceback", "size", "size_diff", "count", "count_diff",
+                 "_errors")
+    _names = ("traceback", "size", "size_diff", "count", "count_diff",
+              "stderr", "diff_stderr")
 
     def __init__(self, traceback, size: int, size_diff: int,
-                 count: int, count_diff: int):
+                 count: int, count_diff: int, stderr: float | None = None,
+                 diff_stderr: float | None = None):
         self.traceback = traceback
         self.size, self.size_diff = size, size_diff
         self.count, self.count_diff = count, count_diff
+        if stderr is not None or diff_stderr is not None:
+            self._errors = stderr, diff_stderr
+
+    @property
+    def stderr(self) -> float | None:
+        """Standard error of the size; None if the size is exact."""
+        return getattr(self, "_errors", (None, None))[0]
+
+    @property
+    def diff_stderr(self) -> float | None:
+        """Standard error of size_diff, None if both sizes are exact.
+
+        Never too small; too large when blocks live in both snapshots.
+        """
+        return getattr(self, "_errors", (None, None))[1]
 
     def __str__(self):
-        size = _format_size(self.size, False)
+        size = _format_size(self.size, False) + _error(self.stderr)
         more = _format_size(self.size_diff, True)
+        if self.diff_stderr is not None:
+            more += _error(self.diff_stderr) + ", estimated"
         return (f"{self.traceback}: size={size} ({more}),"
                 f" count={self.count:d} ({self.count_diff:+d})"
                 + _average(self))
@@ -114,13 +156,23 @@ def _comparable(key):
 
 def _merged(stats: dict) -> dict:
     """The same sums under comparable keys, which may have become one."""
-    sums = {}
-    for key, (size, count) in stats.items():
+    merged = {}
+    for key, sums in stats.items():
         key = _comparable(key)
-        if key in sums:
-            size, count = size + sums[key][0], count + sums[key][1]
-        sums[key] = (size, count)
-    return sums
+        if key in merged:
+            sums = add_up((sums, merged[key]))
+        merged[key] = sums
+    return merged
+
+
+def add_up(parts) -> tuple:
+    """The sum of some (size, count), an Estimate if one of them is."""
+    parts = list(parts)
+    sums = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    errors = [stderr_of(part) for part in parts]
+    if all(error is None for error in errors):
+        return sums
+    return Estimate((*sums, joint_stderr(errors)))
 
 
 @public
@@ -132,6 +184,11 @@ class GroupedStats:
     *cumulative* tells whether all calls of a traceback were counted or only
     the most recent one.  *lost* is the number of traces that are missing
     because the tracer had no memory for them.
+
+    If *sample_interval* is above 1, the sums are estimates: tuples
+    (size, count) that also have an attribute *stderr*, the standard error of
+    the size.  By address there are only the blocks that were drawn, with
+    their own sizes.  *peak* tells whether it is about a peak.
     """
 
     def __init__(self, timestamp: "datetime.datetime", stats: dict,
@@ -141,10 +198,14 @@ class GroupedStats:
         self.group_by, self.cumulative = group_by, cumulative
         self.metrics = {} if metrics is None else metrics
         self.lost = 0
+        self.sample_interval = 1
+        self.peak = False
 
     def __repr__(self):
+        sampled = ("" if self.sample_interval == 1 else
+                   f" (estimated) sample_interval={self.sample_interval}")
         return (f"<GroupedStats timestamp={self.timestamp!s}"
-                f" group_by={self.group_by!r} len={len(self.stats)}>")
+                f" group_by={self.group_by!r} len={len(self.stats)}{sampled}>")
 
     def compare_to(self, old_stats: "GroupedStats | None" = None
                    ) -> "StatsDiff":
@@ -157,8 +218,8 @@ class GroupedStats:
         """
         new = _merged(self.stats)
         if old_stats is None:
-            entries = [(0, size, 0, count, key)
-                       for key, (size, count) in new.items()]
+            entries = [change(sums, sums[:2], key)
+                       for key, sums in new.items()]
         else:
             entries = difference(new, _merged(old_stats.stats))
         return StatsDiff(entries, old_stats, self)

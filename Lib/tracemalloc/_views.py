@@ -39,12 +39,13 @@ class _Traces(Sequence):
     def _rows(self):
         return self._columns if self._raw is None else self._raw
 
-    def _as_columns(self, limit):
+    def _as_columns(self, limit, interval):
         raw = self._raw
         if raw is None:
             return self._columns
-        if self._columns is None or self._built_from != raw:
-            self._columns = build(raw, None, limit)
+        if (self._columns is None or self._built_from != raw
+                or self._columns.sample_interval != interval):
+            self._columns = build(raw, None, limit, interval)
             self._built_from = raw.copy() if isinstance(raw, list) else raw
         return self._columns
 
@@ -142,11 +143,16 @@ def draft_frames(frames: tuple) -> tuple:
     return tuple(map(draft_frame, frames))
 
 
-def build(rows, addresses, limit: int):
-    """Make columns of traces in their tuple form, odd ones included."""
+def build(rows, addresses, limit: int, interval: int = 1):
+    """Make columns of traces in their tuple form, odd ones included.
+
+    What was sampled cannot be odd.
+    """
     try:
-        return Columns.from_traces(rows, addresses, limit)
+        return Columns.from_traces(rows, addresses, limit, interval)
     except (TypeError, ValueError, OverflowError) as error:
+        if interval > 1:
+            raise
         if addresses is not None:
             addresses = list(addresses)
         return PlainColumns(rows, addresses, limit, error)
@@ -156,20 +162,28 @@ def _row(entry):
     return entry._trace if isinstance(entry, Trace) else entry
 
 
-def columns_of(traces, limit: int):
+def interval_of(traces) -> int | None:
+    """The sample interval of traces that know it, or None."""
+    if isinstance(traces, (_Traces, TraceMap)) and traces._columns is not None:
+        return traces._columns.sample_interval
+    return None
+
+
+def columns_of(traces, limit: int, interval: int = 1):
     """Columns of the traces that somebody put into a snapshot, or None.
 
     *traces* is one of the views, None, a mapping as PEP 454 describes it, or
-    any iterable of Trace objects or of their tuple forms.
+    any iterable of Trace objects or of their tuple forms.  *interval* is that
+    of their samples, for those that do not know it themselves.
     """
     if traces is None:
         return None
     if isinstance(traces, _Traces):
-        return traces._as_columns(limit)
+        return traces._as_columns(limit, interval)
     if isinstance(traces, TraceMap):
         return traces._columns
     if isinstance(traces, Mapping):
         rows = [(0, size, tuple(map(tuple, traceback)), len(traceback))
                 for size, traceback in traces.values()]
-        return build(rows, list(traces), limit)
-    return build(list(map(_row, traces)), None, limit)
+        return build(rows, list(traces), limit, interval)
+    return build(list(map(_row, traces)), None, limit, interval)

@@ -10,7 +10,8 @@
  *                                one object for equal tracebacks; the unknown is
  *                                "<unknown>" and 0; total is None if not known
  *   c.trace(i, draft=True)       (size, frames); the unknown is None
- *   c.tolist()                   list of all c.trace(i)
+ *   c.tolist(scaled=False)       list of all c.trace(i); scaled: a sample has the
+ *                                size of what it stands for
  *   c.address(i)                 int; ValueError if has_addresses is False
  *   c.get_by_address(a)          index of the first trace there, or -1
  *   c.group(key, cumulative=False, draft=False)   list of (key, size, count)
@@ -30,10 +31,20 @@
  *        pattern, lineno, all_frames, domain); pattern None: the domain alone
  *        decides; lineno None or below 1: any; domain None or -1: any.  draft: an
  *        unknown file matches no pattern
+ *   c.pick(bytes)                new Columns of the traces whose byte is not 0
  *   c.stats()                    {filename: {lineno: (size, count)}}, draft form
  *   c.pack(), Columns.unpack(d)  see pycolumns_pack.c
- *   Columns.from_traces(traces, addresses=None, traceback_limit=1)   traces of
- *        three or four items; filename and lineno may be None
+ *   Columns.from_traces(traces, addresses=None, traceback_limit=1,
+ *        sample_interval=1)      traces of three or four items; filename and
+ *                                lineno may be None
+ *
+ * With a sample interval above 1, sums are estimates.  Entries of group() then
+ * have a fourth item, the standard error of the size; those of compare() two
+ * more, of size (None if that is exact) and of size_diff; stats() has Estimate
+ * objects.  Groups by address are blocks, not estimates.
+ *
+ * Rows of a peak (peak_size is not None) look like traces, but one stands for all
+ * blocks of its domain and traceback; its size is that of all of them, rounded.
  *
  * Columns without traces (_freeze(False)) have length 0 and know one sum a line:
  * stats(), pack() and group() by file or line work, the rest is ValueError.
@@ -54,8 +65,9 @@ struct columns {
     struct tm_view view;
 };
 
-/* Where the interpreter's dict keeps the type. */
+/* Where the interpreter's dict keeps the types. */
 #define TYPE_KEY "_tracemalloc.Columns"
+#define ESTIMATE_KEY "_tracemalloc.Estimate"
 
 /* Answers of every method below are computed in a critical section of the
    object: even a question may change what it has cached. */
@@ -214,13 +226,16 @@ columns_get_by_address(PyObject *self, PyObject *number)
 }
 
 static PyObject *
-columns_tolist(PyObject *self, PyObject *Py_UNUSED(ignored))
+columns_tolist(PyObject *self, PyObject *args, PyObject *kwargs)
 {
+    static char *names[] = {"scaled", NULL};
     struct columns *c = as_columns(self);
     PyObject *list = NULL;
-    if (need_traces(c->snapshot) == 0) {
+    int scaled = 0;
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "|p:tolist", names, &scaled)
+        && need_traces(c->snapshot) == 0) {
         Py_BEGIN_CRITICAL_SECTION(self);
-        list = tm_view_list(&c->view, c->snapshot);
+        list = tm_view_list(&c->view, c->snapshot, scaled);
         Py_END_CRITICAL_SECTION();
     }
     return list;
@@ -457,6 +472,21 @@ columns_filter(PyObject *self, PyObject *args, PyObject *kwargs)
 }
 
 static PyObject *
+columns_pick(PyObject *self, PyObject *keep)
+{
+    struct tm_snapshot *s = as_columns(self)->snapshot, *kept;
+    if (need_traces(s) < 0) {
+        return NULL;
+    }
+    if (!PyBytes_Check(keep) || (size_t)PyBytes_GET_SIZE(keep) != s->ntraces) {
+        PyErr_SetString(PyExc_ValueError, "bytes are needed, one a trace");
+        return NULL;
+    }
+    kept = tm_snapshot_pick(s, (const uint8_t *)PyBytes_AS_STRING(keep));
+    return tm_columns_wrap(Py_TYPE(self), kept);
+}
+
+static PyObject *
 tracemalloc_fnmatch(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *name, *pattern;
@@ -479,16 +509,22 @@ tracemalloc_fnmatch(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 columns_from_traces(PyObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"traces", "addresses", "traceback_limit", NULL};
+    static char *names[] = {"traces", "addresses", "traceback_limit",
+                            "sample_interval", NULL};
     PyObject *traces, *addresses = Py_None;
-    long long limit = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OL:from_traces", names,
-                                     &traces, &addresses, &limit)) {
+    long long limit = 1, interval = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OLL:from_traces", names,
+                                     &traces, &addresses, &limit, &interval)) {
         return NULL;
     }
     if (limit < 1 || limit > UINT32_MAX) {
         PyErr_SetString(PyExc_OverflowError,
                         "traceback_limit is out of range");
+        return NULL;
+    }
+    if (interval < 1) {
+        PyErr_SetString(PyExc_OverflowError,
+                        "sample_interval is out of range");
         return NULL;
     }
     addresses = addresses == Py_None ? NULL : PySequence_Tuple(addresses);
@@ -499,6 +535,7 @@ columns_from_traces(PyObject *type, PyObject *args, PyObject *kwargs)
     Py_XDECREF(addresses);
     if (s != NULL) {
         s->limit = (uint32_t)limit;
+        s->interval = (uint64_t)interval;
     }
     return tm_columns_wrap((PyTypeObject *)type, s);
 }
@@ -544,6 +581,20 @@ get_lost(PyObject *self, void *Py_UNUSED(closure))
 }
 
 static PyObject *
+get_sample_interval(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(as_columns(self)->snapshot->interval);
+}
+
+static PyObject *
+get_peak_size(PyObject *self, void *Py_UNUSED(closure))
+{
+    const struct tm_snapshot *s = as_columns(self)->snapshot;
+    return s->rows != NULL ? PyLong_FromUnsignedLongLong(s->peak_size)
+                           : Py_NewRef(Py_None);
+}
+
+static PyObject *
 get_total_size(PyObject *self, void *Py_UNUSED(closure))
 {
     struct tm_sum total;
@@ -569,6 +620,10 @@ get_has_addresses(PyObject *self, void *Py_UNUSED(closure))
 static PyGetSetDef columns_getset[] = {
     {"traceback_limit", get_limit, NULL, "frames in a traceback, at most", NULL},
     {"lost", get_lost, NULL, "traces that were dropped for want of memory", NULL},
+    {"sample_interval", get_sample_interval, NULL,
+     "mean bytes between samples; 1: exact", NULL},
+    {"peak_size", get_peak_size, NULL,
+     "traced bytes at a peak, whose traces are rows; else None", NULL},
     {"total_size", get_total_size, NULL, "bytes of all blocks", NULL},
     {"has_traces", get_has_traces, NULL, "false: only sums are known", NULL},
     {"has_addresses", get_has_addresses, NULL, NULL, NULL},
@@ -580,8 +635,8 @@ static PyGetSetDef columns_getset[] = {
 static PyMethodDef columns_methods[] = {
     {"trace", WITH_KEYWORDS(columns_trace), METH_VARARGS | METH_KEYWORDS,
      "trace($self, /, index, draft=False)\n--\n\nOne trace as a tuple."},
-    {"tolist", columns_tolist, METH_NOARGS,
-     "tolist($self, /)\n--\n\nAll traces as a list of tuples."},
+    {"tolist", WITH_KEYWORDS(columns_tolist), METH_VARARGS | METH_KEYWORDS,
+     "tolist($self, /, scaled=False)\n--\n\nAll traces as a list of tuples."},
     {"address", columns_address, METH_O,
      "address($self, index, /)\n--\n\nAddress of the block of a trace."},
     {"get_by_address", columns_get_by_address, METH_O,
@@ -598,13 +653,17 @@ static PyMethodDef columns_methods[] = {
     {"filter", WITH_KEYWORDS(columns_filter), METH_VARARGS | METH_KEYWORDS,
      "filter($self, /, filters, draft=False)\n--\n\n"
      "New columns with the traces that the filters keep."},
+    {"pick", columns_pick, METH_O,
+     "pick($self, keep, /)\n--\n\n"
+     "New columns with the traces whose byte is not 0."},
     {"pack", columns_pack, METH_NOARGS,
      "pack($self, /)\n--\n\nDict of plain containers, numbers and bytes."},
     {"unpack", columns_unpack, METH_O | METH_CLASS,
      "unpack($type, pack, /)\n--\n\nColumns from what pack() gave."},
     {"from_traces", WITH_KEYWORDS(columns_from_traces),
      METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "from_traces($type, /, traces, addresses=None, traceback_limit=1)\n--\n\n"
+     "from_traces($type, /, traces, addresses=None, traceback_limit=1,\n"
+     "            sample_interval=1)\n--\n\n"
      "Columns from traces as tuples."},
     {0},
 };
@@ -628,6 +687,21 @@ static PyType_Spec columns_spec = {
     .slots = columns_slots,
 };
 
+static PyStructSequence_Field estimate_fields[] = {
+    {"size", "bytes, rounded"},
+    {"count", "blocks, rounded"},
+    {"stderr", "standard error of the size"},
+    {0},
+};
+
+static PyStructSequence_Desc estimate_desc = {
+    .name = "tracemalloc.Estimate",
+    .doc = "Sums that were estimated from samples: a tuple (size, count) with the\n"
+           "attribute stderr, the standard error of the size.",
+    .fields = estimate_fields,
+    .n_in_sequence = 2,
+};
+
 static PyMethodDef functions[] = {
     {"_fnmatch", tracemalloc_fnmatch, METH_VARARGS,
      "_fnmatch($module, name, pattern, /)\n--\n\n"
@@ -640,25 +714,43 @@ _PyTraceMalloc_AddColumns(PyObject *module)
 {
     PyObject *keep = PyInterpreterState_GetDict(PyInterpreterState_Get());
     PyObject *type = PyType_FromModuleAndSpec(module, &columns_spec, NULL);
+    PyTypeObject *estimate = PyStructSequence_NewType(&estimate_desc);
     int status = -1;
     if (keep == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the interpreter has no dict");
     }
-    else if (type != NULL && PyDict_SetItemString(keep, TYPE_KEY, type) == 0
-             && PyModule_AddType(module, (PyTypeObject *)type) == 0) {
+    else if (type != NULL && estimate != NULL
+             && PyDict_SetItemString(keep, TYPE_KEY, type) == 0
+             && PyDict_SetItemString(keep, ESTIMATE_KEY,
+                                     (PyObject *)estimate) == 0
+             && PyModule_AddType(module, (PyTypeObject *)type) == 0
+             && PyModule_AddType(module, estimate) == 0) {
         status = PyModule_AddFunctions(module, functions);
     }
     Py_XDECREF(type);
+    Py_XDECREF(estimate);
     return status;
+}
+
+static PyObject *
+kept_type(const char *key)
+{
+    PyObject *type = NULL;
+    PyObject *keep = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    if (keep != NULL && PyDict_GetItemStringRef(keep, key, &type) == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "_tracemalloc is not loaded");
+    }
+    return type;
 }
 
 PyObject *
 tm_columns_type(void)
 {
-    PyObject *type = NULL;
-    PyObject *keep = PyInterpreterState_GetDict(PyInterpreterState_Get());
-    if (keep != NULL && PyDict_GetItemStringRef(keep, TYPE_KEY, &type) == 0) {
-        PyErr_SetString(PyExc_RuntimeError, "_tracemalloc is not loaded");
-    }
-    return type;
+    return kept_type(TYPE_KEY);
+}
+
+PyObject *
+tm_estimate_type(void)
+{
+    return kept_type(ESTIMATE_KEY);
 }

@@ -15,6 +15,7 @@ int _PyTraceMalloc_AddColumns(PyObject *module);
 
 /* What is traced now; nothing that these functions make is part of it. */
 PyObject *_PyTraceMalloc_Freeze(int traces);        /* Columns */
+PyObject *_PyTraceMalloc_FreezePeak(void);          /* Columns of rows */
 PyObject *_PyTraceMalloc_GetStats(void);            /* dict, draft form */
 PyObject *_PyTraceMalloc_GetTraces(void);           /* dict, draft form */
 PyObject *_PyTraceMalloc_GetTracesList(void);       /* list, 3.13 form */
@@ -24,6 +25,9 @@ PyObject *_PyTraceMalloc_GetTracesList(void);       /* list, 3.13 form */
 /* New reference to the type of this interpreter: functions without a module at
    hand need it too. */
 PyObject *tm_columns_type(void);
+/* The same of Estimate: a named tuple (size, count) with the hidden field
+   stderr. */
+PyObject *tm_estimate_type(void);
 /* New Columns; takes over the snapshot, also when it fails.  A snapshot of NULL
    that came with no exception becomes a MemoryError. */
 PyObject *tm_columns_wrap(PyTypeObject *type, struct tm_snapshot *snapshot);
@@ -52,8 +56,10 @@ PyObject *tm_view_key(struct tm_view *view, enum tm_group_by by, uint32_t key,
 /* (domain, size, frames, total) or, draft, (size, frames). */
 PyObject *tm_view_trace(struct tm_view *view, const struct tm_snapshot *s,
                         size_t i, int draft);
-/* All of them as a list, 3.13 form. */
-PyObject *tm_view_list(struct tm_view *view, const struct tm_snapshot *s);
+/* All of them as a list, 3.13 form; scaled: a sample has the size of all the
+   blocks that it stands for. */
+PyObject *tm_view_list(struct tm_view *view, const struct tm_snapshot *s,
+                       int scaled);
 PyObject *tm_view_size(const struct tm_sum *sum);
 PyObject *tm_view_groups(struct tm_view *view, struct tm_groups *groups,
                          enum tm_group_by by, int draft);

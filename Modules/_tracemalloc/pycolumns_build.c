@@ -7,13 +7,17 @@
 
 /* --- What is traced now ------------------------------------------------------ */
 
+enum freeze_what { FREEZE_SUMS, FREEZE_TRACES, FREEZE_PEAK };
+
 /* NULL: no memory, an exception is set.  Nothing is allocated through Python
    before the engine goes on, so that the copy holds nothing of its own making. */
 static struct tm_snapshot *
-freeze(bool traces)
+freeze(enum freeze_what what)
 {
     tm_sync_freeze_begin();
-    struct tm_snapshot *s = tm_snapshot_freeze(traces);
+    struct tm_snapshot *s = what == FREEZE_PEAK
+                            ? tm_snapshot_freeze_peak()
+                            : tm_snapshot_freeze(what == FREEZE_TRACES);
     if (s != NULL) {
         s->limit = (uint32_t)tm_get_limit();
         s->lost = tm_lost();
@@ -25,10 +29,10 @@ freeze(bool traces)
     return s;
 }
 
-PyObject *
-_PyTraceMalloc_Freeze(int traces)
+static PyObject *
+freeze_columns(enum freeze_what what)
 {
-    struct tm_snapshot *s = freeze(traces);
+    struct tm_snapshot *s = freeze(what);
     if (s == NULL) {
         return NULL;
     }
@@ -43,9 +47,21 @@ _PyTraceMalloc_Freeze(int traces)
 }
 
 PyObject *
+_PyTraceMalloc_Freeze(int traces)
+{
+    return freeze_columns(traces ? FREEZE_TRACES : FREEZE_SUMS);
+}
+
+PyObject *
+_PyTraceMalloc_FreezePeak(void)
+{
+    return freeze_columns(FREEZE_PEAK);
+}
+
+PyObject *
 _PyTraceMalloc_GetStats(void)
 {
-    struct tm_snapshot *s = freeze(false);
+    struct tm_snapshot *s = freeze(FREEZE_SUMS);
     PyObject *stats = NULL;
     if (s != NULL) {
         struct tm_view view = {.tables = s->tables};
@@ -62,7 +78,7 @@ PyObject *
 _PyTraceMalloc_GetTracesList(void)
 {
     PyObject *list = PyList_New(0);
-    struct tm_snapshot *s = list != NULL ? freeze(true) : NULL;
+    struct tm_snapshot *s = list != NULL ? freeze(FREEZE_TRACES) : NULL;
     if (s == NULL) {
         Py_XDECREF(list);
         return NULL;
@@ -112,7 +128,7 @@ add_traces(PyObject *traces, struct tm_view *view, const struct tm_snapshot *s,
 PyObject *
 _PyTraceMalloc_GetTraces(void)
 {
-    struct tm_snapshot *s = freeze(true);
+    struct tm_snapshot *s = freeze(FREEZE_TRACES);
     if (s == NULL) {
         return NULL;
     }

@@ -4,7 +4,7 @@
  * The packed form is a dict of these items and no others; bytes are columns in
  * the coding of packing.h (d: coded as differences):
  *
- *   format              1
+ *   format              1; 2 for estimates, see below
  *   limit, lost         ints: frames in a traceback, traces dropped
  *   files               list of str; the first is "<unknown>"
  *   site_files          index in files
@@ -21,6 +21,16 @@
  *                       bytes divided by 2**64, blocks.  sizes, tracebacks,
  *                       addresses and domains are then None.
  *
+ * Format 2 is for snapshots that were sampled, or are rows of a peak.  Doubles are
+ * 8 bytes each, IEEE 754, the lowest byte first; an estimate is three of them:
+ * bytes, blocks, variance.  It has these items more:
+ *
+ *   interval            bytes between samples; 1: exact
+ *   peak_size           traced bytes at the peak, or None
+ *   estimates           one a row of a peak, or one a traceback when there are
+ *                       only sums (whose columns then are 0, 0, and how many
+ *                       samples there are); else None
+ *
  * How many items a table has follows from its columns.  Tables hold nothing
  * twice.  Whatever breaks a rule is a ValueError, before room is made for it.
  */
@@ -28,7 +38,29 @@
 #include "arena.h"
 #include "packing.h"
 
-#define FORMAT 1
+#include <math.h>
+
+#define EXACT_FORMAT 1
+#define FORMAT 2
+#define EXACT_ITEMS 15
+#define ITEMS 18
+
+static bool
+is_exact(const struct tm_snapshot *s)
+{
+    return s->interval == 1 && s->rows == NULL;
+}
+
+/* How many estimates there are that do not follow from the traces. */
+static size_t
+count_estimates(const struct tm_snapshot *s)
+{
+    if (is_exact(s)) {
+        return 0;
+    }
+    return s->rows != NULL ? s->ntraces
+           : s->has_traces ? 0 : s->tables->ntracebacks;
+}
 
 /* --- Packing ---------------------------------------------------------------- */
 
@@ -203,15 +235,76 @@ uses_all(const struct tm_snapshot *s, const struct tm_sum *sums)
     return true;
 }
 
+#define DOUBLES 3
+
+static void
+write_double(double value, char *bytes)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (char)(bits >> (8 * i));
+    }
+}
+
+static double
+read_double(const char *bytes)
+{
+    uint64_t bits = 0;
+    double value;
+    for (int i = 0; i < 8; i++) {
+        bits |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
+    }
+    memcpy(&value, &bits, 8);
+    return value;
+}
+
+static PyObject *
+pack_estimates(const struct tm_snapshot *s)
+{
+    size_t n = count_estimates(s);
+    if (s->rows == NULL && s->has_traces) {
+        Py_RETURN_NONE;
+    }
+    PyObject *bytes = PyBytes_FromStringAndSize(
+        NULL, (Py_ssize_t)(n * DOUBLES * 8));
+    char *at = bytes != NULL ? PyBytes_AS_STRING(bytes) : NULL;
+    for (size_t i = 0; at != NULL && i < n; i++, at += DOUBLES * 8) {
+        const struct tm_estimate *e = s->rows != NULL ? &s->rows[i]
+                                                      : &s->sums[i].estimate;
+        write_double(e->size, at);
+        write_double(e->count, at + 8);
+        write_double(e->variance, at + 16);
+    }
+    return bytes;
+}
+
+static int
+put_estimates(PyObject *pack, const struct tm_snapshot *s)
+{
+    if (is_exact(s)) {
+        return 0;
+    }
+    if (put(pack, "interval", PyLong_FromUnsignedLongLong(s->interval)) < 0
+        || put(pack, "peak_size",
+               s->rows != NULL ? PyLong_FromUnsignedLongLong(s->peak_size)
+                               : Py_NewRef(Py_None)) < 0) {
+        return -1;
+    }
+    return put(pack, "estimates", pack_estimates(s));
+}
+
 static PyObject *
 pack_all(struct tm_snapshot *s)
 {
     PyObject *pack = PyDict_New();
+    int format = is_exact(s) ? EXACT_FORMAT : FORMAT;
     if (pack != NULL
-        && (put(pack, "format", PyLong_FromLong(FORMAT)) < 0
+        && (put(pack, "format", PyLong_FromLong(format)) < 0
             || put(pack, "limit", PyLong_FromUnsignedLong(s->limit)) < 0
             || put(pack, "lost", PyLong_FromUnsignedLongLong(s->lost)) < 0
-            || pack_tables(pack, s->tables) < 0 || pack_traces(pack, s) < 0)) {
+            || pack_tables(pack, s->tables) < 0 || pack_traces(pack, s) < 0
+            || put_estimates(pack, s) < 0)) {
         Py_CLEAR(pack);
     }
     return pack;
@@ -498,16 +591,107 @@ unpack_sums(PyObject *pack, struct tm_snapshot *s)
     return status;
 }
 
+/* Below 2^100 there is room for the sum of any number of them. */
+static bool
+is_estimate(const struct tm_estimate *e)
+{
+    const double most = 1.3e30;
+    return e->size >= 0 && e->size < most && e->count > 0 && e->count < most
+           && e->variance >= 0 && e->variance < most * most;
+}
+
+static int
+read_estimate(const char *at, struct tm_estimate *e)
+{
+    *e = (struct tm_estimate){
+        read_double(at), read_double(at + 8), read_double(at + 16),
+    };
+    return is_estimate(e) ? 0 : refuse("estimates");
+}
+
+static int
+unpack_rows(struct tm_snapshot *s, const char *at)
+{
+    if (tm_snapshot_need_rows(s) < 0) {
+        return no_memory();
+    }
+    for (size_t i = 0; i < s->ntraces; i++, at += DOUBLES * 8) {
+        if (read_estimate(at, &s->rows[i]) < 0) {
+            return -1;
+        }
+        if (s->address != NULL || s->size[i] != tm_row_size(&s->rows[i])) {
+            return refuse("rows");
+        }
+    }
+    return 0;
+}
+
+static int
+unpack_sum_estimates(struct tm_snapshot *s, const char *at)
+{
+    for (uint32_t i = 0; i < s->tables->ntracebacks; i++, at += DOUBLES * 8) {
+        struct tm_sum *sum = &s->sums[i];
+        if (sum->low != 0 || sum->high != 0) {
+            return refuse("sums");
+        }
+        if (read_estimate(at, &sum->estimate) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What format 2 adds, when the rest is there. */
+static int
+unpack_estimates(PyObject *pack, struct tm_snapshot *s)
+{
+    PyObject *estimates = item(pack, "estimates");
+    PyObject *peak = item(pack, "peak_size");
+    if (read_number(pack, "interval", &s->interval) < 0) {
+        return -1;
+    }
+    bool rows = peak != NULL && peak != Py_None;
+    if (s->interval < 1 || s->interval > TM_INTERVAL_MAX || peak == NULL
+        || (s->interval == 1 && !rows) || (rows && !s->has_traces)
+        || (rows && read_number(pack, "peak_size", &s->peak_size) < 0)) {
+        return refuse("interval, peak_size");
+    }
+    if (!rows && s->has_traces) {
+        return estimates == Py_None ? 0 : refuse("estimates");
+    }
+    size_t n = rows ? s->ntraces : s->tables->ntracebacks;
+    if (estimates == NULL || !PyBytes_CheckExact(estimates)
+        || (size_t)PyBytes_GET_SIZE(estimates) != n * DOUBLES * 8) {
+        return refuse("estimates");
+    }
+    const char *at = PyBytes_AS_STRING(estimates);
+    return rows ? unpack_rows(s, at) : unpack_sum_estimates(s, at);
+}
+
+static int
+unpack_body(PyObject *pack, struct tm_snapshot *s)
+{
+    PyObject *sizes = item(pack, "sizes");
+    if (sizes == Py_None) {
+        return unpack_sums(pack, s);
+    }
+    if (sizes == NULL || !PyBytes_CheckExact(sizes)) {
+        return refuse("sizes");
+    }
+    return unpack_traces(pack, s, sizes);
+}
+
 static int
 unpack_all(PyObject *pack, struct tm_snapshot *s)
 {
     struct tm_tables *t = s->tables;
     uint64_t format, limit;
-    if (PyDict_GET_SIZE(pack) != 15) {
-        return refuse("number of items");
-    }
-    if (read_number(pack, "format", &format) < 0 || format != FORMAT) {
+    if (read_number(pack, "format", &format) < 0
+        || (format != EXACT_FORMAT && format != FORMAT)) {
         return refuse("format");
+    }
+    if (PyDict_GET_SIZE(pack) != (format == FORMAT ? ITEMS : EXACT_ITEMS)) {
+        return refuse("number of items");
     }
     if (read_number(pack, "limit", &limit) < 0
         || read_number(pack, "lost", &s->lost) < 0) {
@@ -526,14 +710,10 @@ unpack_all(PyObject *pack, struct tm_snapshot *s)
         return -1;
     }
     tm_tables_seal(t);
-    PyObject *sizes = item(pack, "sizes");
-    if (sizes == Py_None) {
-        return unpack_sums(pack, s);
+    if (unpack_body(pack, s) < 0) {
+        return -1;
     }
-    if (sizes == NULL || !PyBytes_CheckExact(sizes)) {
-        return refuse("sizes");
-    }
-    return unpack_traces(pack, s, sizes);
+    return format == FORMAT ? unpack_estimates(pack, s) : 0;
 }
 
 struct tm_snapshot *

@@ -6,6 +6,8 @@
 #include "arena.h"
 #include "engine.h"
 
+#include <math.h>
+
 /* --- Cached objects --------------------------------------------------------- */
 
 static void
@@ -165,13 +167,13 @@ tm_view_chain(struct tm_view *v, uint32_t chain, int draft)
 
 /* --- Traces ----------------------------------------------------------------- */
 
-PyObject *
-tm_view_trace(struct tm_view *v, const struct tm_snapshot *s, size_t i,
-              int draft)
+static PyObject *
+view_trace(struct tm_view *v, const struct tm_snapshot *s, size_t i, int draft,
+           uint64_t shown_size)
 {
     const struct tm_traceback *tb = &s->tables->tracebacks[s->traceback[i]];
     PyObject *frames = tm_view_chain(v, tb->chain, draft);
-    PyObject *size = PyLong_FromUnsignedLongLong(s->size[i]);
+    PyObject *size = PyLong_FromUnsignedLongLong(shown_size);
     PyObject *trace = NULL;
     if (frames == NULL || size == NULL) {
         Py_XDECREF(frames);
@@ -199,11 +201,24 @@ tm_view_trace(struct tm_view *v, const struct tm_snapshot *s, size_t i,
 }
 
 PyObject *
-tm_view_list(struct tm_view *v, const struct tm_snapshot *s)
+tm_view_trace(struct tm_view *v, const struct tm_snapshot *s, size_t i,
+              int draft)
+{
+    return view_trace(v, s, i, draft, s->size[i]);
+}
+
+PyObject *
+tm_view_list(struct tm_view *v, const struct tm_snapshot *s, int scaled)
 {
     PyObject *list = PyList_New((Py_ssize_t)s->ntraces);
+    scaled = scaled && s->rows == NULL && s->interval > 1;
     for (size_t i = 0; list != NULL && i < s->ntraces; i++) {
-        PyObject *trace = tm_view_trace(v, s, i, 0);
+        uint64_t size = s->size[i];
+        if (scaled) {
+            struct tm_estimate estimate = tm_estimate_block(size, s->interval);
+            size = tm_row_size(&estimate);
+        }
+        PyObject *trace = view_trace(v, s, i, 0, size);
         if (trace == NULL) {
             Py_CLEAR(list);
             break;
@@ -309,10 +324,18 @@ join_unknown(const struct tm_tables *t, struct tm_groups *lines)
     }
     if (none != NULL && unknown != NULL) {
         tm_sum_add(&unknown->sum, &none->sum);
+        tm_sum_settle(&unknown->sum);
         size_t behind = (size_t)(lines->rows + lines->n - (none + 1));
         memmove(none, none + 1, behind * sizeof(*none));
         lines->n--;
     }
+}
+
+/* Standard error of an estimated size; None if it is exact. */
+static PyObject *
+view_error(double variance, bool estimated)
+{
+    return estimated ? PyFloat_FromDouble(sqrt(variance)) : Py_NewRef(Py_None);
 }
 
 PyObject *
@@ -329,7 +352,9 @@ tm_view_groups(struct tm_view *v, struct tm_groups *groups,
             tm_view_key(v, by, g->key, draft),
             tm_view_size(&g->sum),
             PyLong_FromUnsignedLongLong(g->sum.count),
-        }, 3);
+            groups->estimated ? view_error(g->sum.estimate.variance, true)
+                              : NULL,
+        }, groups->estimated ? 4 : 3);
         if (row == NULL) {
             Py_CLEAR(list);
             break;
@@ -340,17 +365,23 @@ tm_view_groups(struct tm_view *v, struct tm_groups *groups,
 }
 
 static PyObject *
-new_change(struct tm_view *v, const struct tm_change *c, enum tm_group_by by)
+new_change(struct tm_view *v, const struct tm_change *c,
+           const struct tm_changes *all, enum tm_group_by by)
 {
     PyObject *size = tm_view_size(&c->now), *old = tm_view_size(&c->before);
     PyObject *difference = size != NULL && old != NULL
                            ? PyNumber_Subtract(size, old) : NULL;
+    bool estimated = all->now_estimated || all->before_estimated;
     Py_XDECREF(old);
     return pack_row((PyObject *[]){
         tm_view_key(v, by, c->key, 0), size, difference,
         PyLong_FromUnsignedLongLong(c->now.count),
         PyLong_FromLongLong((long long)(c->now.count - c->before.count)),
-    }, 5);
+        estimated ? view_error(c->now.estimate.variance, all->now_estimated)
+                  : NULL,
+        estimated ? view_error(c->now.estimate.variance
+                               + c->before.estimate.variance, true) : NULL,
+    }, estimated ? 7 : 5);
 }
 
 PyObject *
@@ -359,7 +390,7 @@ tm_view_changes(const struct tm_changes *changes, enum tm_group_by by)
     struct tm_view view = {.tables = changes->tables};
     PyObject *list = PyList_New((Py_ssize_t)changes->n);
     for (size_t i = 0; list != NULL && i < changes->n; i++) {
-        PyObject *row = new_change(&view, &changes->rows[i], by);
+        PyObject *row = new_change(&view, &changes->rows[i], changes, by);
         if (row == NULL) {
             Py_CLEAR(list);
             break;
@@ -370,9 +401,36 @@ tm_view_changes(const struct tm_changes *changes, enum tm_group_by by)
     return list;
 }
 
+/* (size, count), or an Estimate. */
+static PyObject *
+new_stat(const struct tm_sum *sum, PyTypeObject *estimate)
+{
+    if (estimate == NULL) {
+        return pack_row((PyObject *[]){
+            tm_view_size(sum), PyLong_FromUnsignedLongLong(sum->count),
+        }, 2);
+    }
+    PyObject *items[] = {
+        tm_view_size(sum), PyLong_FromUnsignedLongLong(sum->count),
+        view_error(sum->estimate.variance, true),
+    };
+    PyObject *stat = items[0] != NULL && items[1] != NULL && items[2] != NULL
+                     ? PyStructSequence_New(estimate) : NULL;
+    for (Py_ssize_t i = 0; i < 3; i++) {
+        if (stat != NULL) {
+            PyStructSequence_SetItem(stat, i, items[i]);
+        }
+        else {
+            Py_XDECREF(items[i]);
+        }
+    }
+    return stat;
+}
+
 /* stats[file][line] = (size, count), where file and line may be None. */
 static int
-add_stat(struct tm_view *v, PyObject *stats, const struct tm_group *g)
+add_stat(struct tm_view *v, PyObject *stats, const struct tm_group *g,
+         PyTypeObject *estimate)
 {
     const struct tm_place none = {0, 0};
     const struct tm_place *place = g->key == TM_NONE
@@ -380,9 +438,7 @@ add_stat(struct tm_view *v, PyObject *stats, const struct tm_group *g)
     PyObject *file = tm_view_file(v, place->file, 1), *lines = NULL;
     PyObject *line = place->line == 0 ? Py_NewRef(Py_None)
                                       : PyLong_FromUnsignedLong(place->line);
-    PyObject *stat = pack_row((PyObject *[]){
-        tm_view_size(&g->sum), PyLong_FromUnsignedLongLong(g->sum.count),
-    }, 2);
+    PyObject *stat = new_stat(&g->sum, estimate);
     int status = -1;
     if (file != NULL && line != NULL && stat != NULL
         && PyDict_GetItemRef(stats, file, &lines) >= 0) {
@@ -405,17 +461,21 @@ PyObject *
 tm_view_stats(struct tm_view *v, struct tm_snapshot *s)
 {
     struct tm_groups groups;
+    PyObject *estimate = NULL, *stats = NULL;
     if (tm_snapshot_group(s, TM_BY_LINE, false, &groups) < 0) {
         return PyErr_NoMemory();
     }
     join_unknown(s->tables, &groups);
-    PyObject *stats = PyDict_New();
+    if (!groups.estimated || (estimate = tm_estimate_type()) != NULL) {
+        stats = PyDict_New();
+    }
     for (size_t i = 0; stats != NULL && i < groups.n; i++) {
-        if (add_stat(v, stats, &groups.rows[i]) < 0) {
+        if (add_stat(v, stats, &groups.rows[i], (PyTypeObject *)estimate) < 0) {
             Py_CLEAR(stats);
         }
     }
     tm_groups_clear(&groups);
+    Py_XDECREF(estimate);
     return stats;
 }
 

@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "snapshot.h"
 
+#include <math.h>
 #include <string.h>
 
 /* --- Columns ---------------------------------------------------------------- */
@@ -18,6 +19,7 @@ tm_snapshot_new(struct tm_tables *tables)
     }
     s->has_traces = true;
     s->limit = 1;
+    s->interval = 1;
     s->tables = tables != NULL ? tm_tables_share(tables) : tm_tables_new();
     if (s->tables == NULL) {
         tm_free(s);
@@ -37,6 +39,7 @@ tm_snapshot_free(struct tm_snapshot *s)
     tm_free(s->size);
     tm_free(s->traceback);
     tm_free(s->domain);
+    tm_free(s->rows);
     tm_free(s->sums);
     tm_free(s->by_address);
     tm_free(s);
@@ -87,6 +90,7 @@ tm_snapshot_trim(struct tm_snapshot *s)
     trim_column(&s->traceback, n * sizeof(*s->traceback));
     trim_column(&s->address, n * sizeof(*s->address));
     trim_column(&s->domain, n * sizeof(*s->domain));
+    trim_column(&s->rows, n * sizeof(*s->rows));
     s->room = n;
 }
 
@@ -107,6 +111,13 @@ tm_snapshot_need_domains(struct tm_snapshot *s)
         s->domain = tm_calloc(s->room > 0 ? s->room : 1, sizeof(*s->domain));
     }
     return s->domain != NULL ? 0 : -1;
+}
+
+int
+tm_snapshot_need_rows(struct tm_snapshot *s)
+{
+    s->rows = tm_calloc(s->room > 0 ? s->room : 1, sizeof(*s->rows));
+    return s->rows != NULL ? 0 : -1;
 }
 
 int
@@ -244,20 +255,56 @@ freeze_sum(void *arg, uint32_t domain, uintptr_t addr, size_t size,
         }
         memset(s->sums + had, 0, (f->sums_room - had) * sizeof(*s->sums));
     }
-    tm_sum_add_block(&s->sums[traceback], size);
+    if (s->interval == 1) {
+        tm_sum_add_block(&s->sums[traceback], size);
+    }
+    else {
+        struct tm_estimate estimate = tm_estimate_block(size, s->interval);
+        tm_sum_add_estimate(&s->sums[traceback], &estimate);
+    }
+}
+
+static struct tm_snapshot *
+freezer_init(struct freezer *f)
+{
+    *f = (struct freezer){.snapshot = tm_snapshot_new(NULL)};
+    if (f->snapshot != NULL) {
+        f->snapshot->interval = tm_get_sample_interval();
+    }
+    return f->snapshot;
 }
 
 static int
-freeze_all(struct freezer *f, bool traces)
+freezer_prepare(struct freezer *f)
 {
     f->context = tm_calloc(tm_context_end(), sizeof(*f->context));
     f->site = tm_calloc(tm_site_end(), sizeof(*f->site));
     f->file = tm_calloc(tm_file_end(), sizeof(*f->file));
     f->chain = tm_alloc(TM_LIMIT_MAX * sizeof(*f->chain));
-    if (f->context == NULL || f->site == NULL || f->file == NULL
-        || f->chain == NULL) {
-        return -1;
+    return f->context != NULL && f->site != NULL && f->file != NULL
+           && f->chain != NULL ? 0 : -1;
+}
+
+/* The snapshot, ready to be shared; NULL if freezing has failed. */
+static struct tm_snapshot *
+freezer_finish(struct freezer *f, int status)
+{
+    tm_free(f->context);
+    tm_free(f->site);
+    tm_free(f->file);
+    tm_free(f->chain);
+    if (status < 0) {
+        tm_snapshot_free(f->snapshot);
+        return NULL;
     }
+    tm_tables_seal(f->snapshot->tables);
+    tm_snapshot_trim(f->snapshot);
+    return f->snapshot;
+}
+
+static int
+freeze_all(struct freezer *f, bool traces)
+{
     f->snapshot->has_traces = traces;
     if (traces) {
         if (tm_snapshot_reserve(f->snapshot, tm_traces_count(), true) < 0) {
@@ -280,25 +327,124 @@ freeze_all(struct freezer *f, bool traces)
 struct tm_snapshot *
 tm_snapshot_freeze(bool traces)
 {
-    struct freezer f = {.snapshot = tm_snapshot_new(NULL)};
-    if (f.snapshot == NULL) {
+    struct freezer f;
+    if (freezer_init(&f) == NULL) {
         return NULL;
     }
-    int status = freeze_all(&f, traces);
-    tm_free(f.context);
-    tm_free(f.site);
-    tm_free(f.file);
-    tm_free(f.chain);
-    if (status < 0) {
-        tm_snapshot_free(f.snapshot);
+    int status = freezer_prepare(&f);
+    if (status == 0) {
+        status = freeze_all(&f, traces);
+    }
+    return freezer_finish(&f, status);
+}
+
+static int
+freeze_rows(struct freezer *f, const struct tm_peak_row *rows, size_t n)
+{
+    struct tm_snapshot *s = f->snapshot;
+    if (tm_snapshot_reserve(s, n, false) < 0 || tm_snapshot_need_rows(s) < 0) {
+        return -1;
+    }
+    s->ntraces = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct tm_estimate row = {rows[i].size, rows[i].count,
+                                  rows[i].variance};
+        uint32_t traceback = frozen_context(f, rows[i].ctx);
+        if (traceback == TM_NONE
+            || tm_snapshot_add(s, rows[i].domain, 0, tm_row_size(&row),
+                               traceback) < 0) {
+            return -1;
+        }
+        s->rows[i] = row;
+    }
+    return 0;
+}
+
+struct tm_snapshot *
+tm_snapshot_freeze_peak(void)
+{
+    struct freezer f;
+    struct tm_peak_row *rows = NULL;
+    size_t size = 0;
+    if (freezer_init(&f) == NULL) {
         return NULL;
     }
-    tm_tables_seal(f.snapshot->tables);
-    tm_snapshot_trim(f.snapshot);
-    return f.snapshot;
+    int status = freezer_prepare(&f);
+    if (status == 0) {
+        ptrdiff_t n = tm_peak_rows(&rows, &size);
+        status = n < 0 ? -1 : freeze_rows(&f, rows, (size_t)n);
+        f.snapshot->peak_size = size;
+        tm_free(rows);
+    }
+    return freezer_finish(&f, status);
+}
+
+/* --- Estimates -------------------------------------------------------------- */
+
+#define TWO_64 18446744073709551616.0
+
+/* With the mean distance m between samples, a block of s bytes is drawn with
+   probability p = 1 - q, q = exp(-s / m).  1/p blocks for each one drawn, s/p
+   bytes, and q/p^2 s^2 for the variance are unbiased (Horvitz and Thompson).
+   A block of 0 bytes counts as one of 1. */
+struct tm_estimate
+tm_estimate_block(uint64_t size, uint64_t interval)
+{
+    double bytes = (double)size;
+    if (interval <= 1) {
+        return (struct tm_estimate){bytes, 1, 0};
+    }
+    double ratio = (size > 0 ? bytes : 1) / (double)interval;
+    double p = -expm1(-ratio);
+    return (struct tm_estimate){
+        .size = bytes / p, .count = 1 / p,
+        .variance = bytes / p * (bytes / p) * exp(-ratio),
+    };
+}
+
+/* Nearest whole number; what does not fit becomes the largest that does. */
+static uint64_t
+whole(double x)
+{
+    x = floor(x + 0.5);
+    return x >= TWO_64 ? UINT64_MAX : x > 0 ? (uint64_t)x : 0;
+}
+
+uint64_t
+tm_row_size(const struct tm_estimate *row)
+{
+    return whole(row->size);
+}
+
+void
+tm_sum_settle(struct tm_sum *sum)
+{
+    const struct tm_estimate *e = &sum->estimate;
+    if (e->count == 0) {
+        return;
+    }
+    sum->count = whole(e->count);
+    sum->high = e->size < TWO_64 ? 0 : (uint64_t)(e->size / TWO_64);
+    sum->low = whole(e->size - (double)sum->high * TWO_64);
 }
 
 /* --- Sums ------------------------------------------------------------------- */
+
+static void
+add_trace(const struct tm_snapshot *s, size_t i, struct tm_sum *sum)
+{
+    if (s->rows != NULL) {
+        tm_sum_add_estimate(sum, &s->rows[i]);
+    }
+    else if (s->interval > 1) {
+        struct tm_estimate estimate = tm_estimate_block(s->size[i],
+                                                        s->interval);
+        tm_sum_add_estimate(sum, &estimate);
+    }
+    else {
+        tm_sum_add_block(sum, s->size[i]);
+    }
+}
 
 const struct tm_sum *
 tm_snapshot_sums(struct tm_snapshot *s)
@@ -310,7 +456,7 @@ tm_snapshot_sums(struct tm_snapshot *s)
             return NULL;
         }
         for (size_t i = 0; i < s->ntraces; i++) {
-            tm_sum_add_block(&sums[s->traceback[i]], s->size[i]);
+            add_trace(s, i, &sums[s->traceback[i]]);
         }
         s->sums = sums;
     }
@@ -328,6 +474,7 @@ tm_snapshot_total(struct tm_snapshot *s, struct tm_sum *total)
     for (uint32_t i = 0; i < s->tables->ntracebacks; i++) {
         tm_sum_add(total, &sums[i]);
     }
+    tm_sum_settle(total);
     return 0;
 }
 

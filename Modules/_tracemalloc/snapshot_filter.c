@@ -169,6 +169,24 @@ judge_of(struct selection *sel, uint32_t domain)
     return judge;
 }
 
+/* Trace i of one becomes trace n of the other, which has the same columns. */
+static inline void
+copy_trace(const struct tm_snapshot *s, size_t i, struct tm_snapshot *out,
+           size_t n)
+{
+    out->size[n] = s->size[i];
+    out->traceback[n] = s->traceback[i];
+    if (out->address != NULL) {
+        out->address[n] = s->address[i];
+    }
+    if (out->domain != NULL) {
+        out->domain[n] = s->domain[i];
+    }
+    if (out->rows != NULL) {
+        out->rows[n] = s->rows[i];
+    }
+}
+
 static int
 copy_kept(struct selection *sel, struct tm_snapshot *out)
 {
@@ -188,14 +206,7 @@ copy_kept(struct selection *sel, struct tm_snapshot *out)
             domain = here;
         }
         /* Written always, counted when kept: no branch to guess. */
-        out->size[n] = s->size[i];
-        out->traceback[n] = s->traceback[i];
-        if (out->address != NULL) {
-            out->address[n] = s->address[i];
-        }
-        if (out->domain != NULL) {
-            out->domain[n] = here;
-        }
+        copy_trace(s, i, out, n);
         n += keep[tracebacks[s->traceback[i]].chain];
     }
     out->ntraces = n;
@@ -212,9 +223,12 @@ empty_like(const struct tm_snapshot *s, struct tm_tables *tables)
     out->has_traces = s->has_traces;
     out->limit = s->limit;
     out->lost = s->lost;
+    out->interval = s->interval;
+    out->peak_size = s->peak_size;
     if (s->has_traces
         && (tm_snapshot_reserve(out, s->ntraces, s->address != NULL) < 0
-            || (s->domain != NULL && tm_snapshot_need_domains(out) < 0))) {
+            || (s->domain != NULL && tm_snapshot_need_domains(out) < 0)
+            || (s->rows != NULL && tm_snapshot_need_rows(out) < 0))) {
         tm_snapshot_free(out);
         return NULL;
     }
@@ -249,6 +263,23 @@ tm_snapshot_select(struct tm_snapshot *s, const struct tm_selector *selectors,
         tm_snapshot_free(out);
         return NULL;
     }
+    tm_snapshot_trim(out);
+    return out;
+}
+
+struct tm_snapshot *
+tm_snapshot_pick(struct tm_snapshot *s, const uint8_t *keep)
+{
+    struct tm_snapshot *out = empty_like(s, s->tables);
+    size_t n = 0;
+    if (out == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < s->ntraces; i++) {
+        copy_trace(s, i, out, n);
+        n += keep[i] != 0;
+    }
+    out->ntraces = n;
     tm_snapshot_trim(out);
     return out;
 }
@@ -297,6 +328,9 @@ copy_compacted(struct tm_snapshot *s, struct tm_snapshot *out,
     }
     if (n > 0 && s->domain != NULL) {
         memcpy(out->domain, s->domain, n * sizeof(*s->domain));
+    }
+    if (n > 0 && s->rows != NULL) {
+        memcpy(out->rows, s->rows, n * sizeof(*s->rows));
     }
     return 0;
 }

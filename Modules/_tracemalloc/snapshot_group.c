@@ -138,9 +138,9 @@ distance(const struct tm_sum *a, const struct tm_sum *b)
         a = b;
         b = swap;
     }
+    d = (struct tm_sum){0};
     d.low = a->low - b->low;
     d.high = a->high - b->high - (a->low < b->low);
-    d.count = 0;
     return d;
 }
 
@@ -231,9 +231,11 @@ fold_recent(const struct tm_tables *t, const struct tm_sum *sums,
     }
 }
 
+/* A key that stands k times in a chain counts k times, and then the variance
+   counts k*k times: 1 + 3 + 5 ...  `seen` is NULL or has a 0 for each key. */
 static void
 fold_all(const struct tm_tables *t, const struct tm_sum *sums,
-         enum tm_group_by by, struct tm_sum *keys)
+         enum tm_group_by by, struct tm_sum *keys, uint32_t *seen)
 {
     for (uint32_t i = 0; i < t->ntracebacks; i++) {
         if (sums[i].count == 0) {
@@ -244,8 +246,33 @@ fold_all(const struct tm_tables *t, const struct tm_sum *sums,
         for (size_t k = 0; k < n; k++) {
             size_t key = by == TM_BY_LINE ? links[k] : t->sites[links[k]].file;
             tm_sum_add(&keys[key], &sums[i]);
+            if (seen != NULL) {
+                keys[key].estimate.variance += sums[i].estimate.variance
+                                               * 2.0 * seen[key]++;
+            }
+        }
+        for (size_t k = 0; seen != NULL && k < n; k++) {
+            seen[by == TM_BY_LINE ? links[k] : t->sites[links[k]].file] = 0;
         }
     }
+}
+
+static int
+fold(const struct tm_snapshot *s, const struct tm_sum *sums,
+     enum tm_group_by by, bool cumulative, struct tm_sum *keys, size_t nkeys)
+{
+    uint32_t *seen = NULL;
+    if (!cumulative || by == TM_BY_CHAIN) {
+        fold_recent(s->tables, sums, by, keys, nkeys);
+        return 0;
+    }
+    if (s->interval > 1
+        && (seen = tm_calloc(nkeys + 1, sizeof(*seen))) == NULL) {
+        return -1;
+    }
+    fold_all(s->tables, sums, by, keys, seen);
+    tm_free(seen);
+    return 0;
 }
 
 static size_t
@@ -262,17 +289,12 @@ group_unsorted(struct tm_snapshot *s, enum tm_group_by by, bool cumulative,
 {
     const struct tm_sum *sums = tm_snapshot_sums(s);
     size_t nkeys = count_keys(s->tables, by), n = 0;
-    *groups = (struct tm_groups){0};
+    *groups = (struct tm_groups){.estimated = s->interval > 1};
     struct tm_sum *keys = tm_calloc(nkeys + 1, sizeof(*keys));
-    if (sums == NULL || keys == NULL) {
+    if (sums == NULL || keys == NULL
+        || fold(s, sums, by, cumulative, keys, nkeys) < 0) {
         tm_free(keys);
         return -1;
-    }
-    if (cumulative && by != TM_BY_CHAIN) {
-        fold_all(s->tables, sums, by, keys);
-    }
-    else {
-        fold_recent(s->tables, sums, by, keys, nkeys);
     }
     for (size_t i = 0; i <= nkeys; i++) {
         n += keys[i].count > 0;
@@ -284,6 +306,7 @@ group_unsorted(struct tm_snapshot *s, enum tm_group_by by, bool cumulative,
     }
     for (size_t i = 0; i <= nkeys; i++) {
         if (keys[i].count > 0) {
+            tm_sum_settle(&keys[i]);
             groups->rows[groups->n++] = (struct tm_group){
                 .key = i < nkeys ? (uint32_t)i : TM_NONE, .sum = keys[i],
             };
@@ -376,6 +399,8 @@ collect(struct collector *c, struct tm_snapshot *s, bool cumulative, bool now)
     }
     if (tm_import_init(&import, s->tables, c->changes->tables) == 0) {
         status = 0;
+        *(now ? &c->changes->now_estimated : &c->changes->before_estimated)
+            = groups.estimated;
         for (size_t i = 0; i < groups.n && status == 0; i++) {
             uint32_t key = groups.rows[i].key;
             struct tm_change *row = NULL;

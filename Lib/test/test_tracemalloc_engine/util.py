@@ -45,6 +45,7 @@ def stop_everything() -> None:
     engine.cancel_tasks()
     engine.stop()
     engine.set_traceback_limit(1)
+    engine.set_sample_interval(1)
 
 
 class Untraced(unittest.TestCase):

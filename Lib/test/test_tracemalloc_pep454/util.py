@@ -48,6 +48,7 @@ def stop_everything() -> None:
     tracemalloc.set_fork_policy(None)
     tracemalloc.disable()
     tracemalloc.set_traceback_limit(1)
+    tracemalloc.set_sample_interval(1)
 
 
 class Untraced(unittest.TestCase):

@@ -1,5 +1,6 @@
 /* Snapshots against plain loops over the traces: freezing, groups, differences,
- * selections, look-up by address; and every allocation failed in turn.
+ * selections, look-up by address, estimates of samples, rows of a peak; and every
+ * allocation failed in turn.
  *
  * This file is also the engine that is frozen: contexts are chains of sites, and
  * some of them are alike, as two code objects with the same name and line are. */
@@ -11,6 +12,7 @@
 #include "Python.h"
 #include "engine.h"
 
+#include <math.h>
 #include <string.h>
 
 #define FILES 6
@@ -35,7 +37,57 @@ static struct {
     uint32_t frames[CONTEXTS][DEPTH], shown[CONTEXTS], depth[CONTEXTS];
     struct trace trace[TRACES];
     size_t ntraces;
+    uint64_t interval;
 } world;
+
+uint64_t
+tm_get_sample_interval(void)
+{
+    return world.interval;
+}
+
+/* As the formulae are written, and more exactly than the engine needs. */
+static struct tm_estimate
+model_estimate(uint64_t size)
+{
+    if (world.interval == 1) {
+        return (struct tm_estimate){(double)size, 1, 0};
+    }
+    long double bytes = size, most = size > 0 ? bytes : 1;
+    long double q = expl(-most / world.interval), p = 1 - q;
+    return (struct tm_estimate){
+        (double)(bytes / p), (double)(1 / p), (double)(bytes * bytes * q / (p * p)),
+    };
+}
+
+/* What is live, as the last peak. */
+ptrdiff_t
+tm_peak_rows(struct tm_peak_row **rows, size_t *size)
+{
+    struct tm_peak_row *r = tm_calloc(TRACES + 1, sizeof(*r));
+    size_t n = 0;
+    if (r == NULL) {
+        return -1;
+    }
+    *size = 0;
+    for (size_t i = 0; i < world.ntraces; i++) {
+        const struct trace *t = &world.trace[i];
+        struct tm_estimate e = model_estimate(t->size);
+        size_t k = 0;
+        while (k < n && (r[k].ctx != t->ctx || r[k].domain != t->domain)) {
+            k++;
+        }
+        n += k == n;
+        r[k].domain = t->domain;
+        r[k].ctx = t->ctx;
+        r[k].size += e.size;
+        r[k].count += e.count;
+        r[k].variance += e.variance;
+        *size += t->size;
+    }
+    *rows = r;
+    return (ptrdiff_t)n;
+}
 
 void
 tm_traces_each(tm_trace_cb cb, void *arg)
@@ -110,6 +162,7 @@ make_world(uint64_t *seed)
         }
     }
     world.ntraces = fuzz_below(seed, TRACES + 1);
+    world.interval = fuzz_below(seed, 2) ? 1 : 1 + fuzz_below(seed, 5000);
     for (size_t i = 0; i < world.ntraces; i++) {
         uint64_t size = fuzz_below(seed, 10) ? fuzz_below(seed, 3000) : UINT64_MAX - i;
         world.trace[i] = (struct trace){
@@ -162,8 +215,10 @@ struct rows {
     size_t n;
 };
 
+/* `times`: how often the trace has this key already. */
 static void
-model_add(struct rows *rows, const char *key, uint64_t size, bool now)
+model_add(struct rows *rows, const char *key, uint64_t size, bool now,
+          unsigned times)
 {
     size_t i = 0;
     while (i < rows->n && strcmp(rows->row[i].key, key) != 0) {
@@ -174,6 +229,14 @@ model_add(struct rows *rows, const char *key, uint64_t size, bool now)
         strcpy(rows->row[rows->n++].key, key);
     }
     struct tm_sum *sum = now ? &rows->row[i].now : &rows->row[i].before;
+    if (world.interval > 1) {
+        struct tm_estimate e = model_estimate(size);
+        sum->estimate.size += e.size;
+        sum->estimate.count += e.count;
+        sum->estimate.variance += e.variance * ((times + 1) * (times + 1)
+                                                - times * times);
+        return;
+    }
     sum->count++;
     if (sum->low > UINT64_MAX - size) {
         sum->high++;
@@ -184,13 +247,18 @@ model_add(struct rows *rows, const char *key, uint64_t size, bool now)
 static void
 model_group(struct rows *rows, enum tm_group_by by, bool cumulative, bool now)
 {
-    char key[TEXT * (DEPTH + 1)];
+    char key[TEXT * (DEPTH + 1)], other[TEXT * (DEPTH + 1)];
     for (size_t i = 0; i < world.ntraces; i++) {
         const struct trace *t = &world.trace[i];
         uint32_t n = cumulative ? world.shown[t->ctx] : 1;
         for (uint32_t k = 0; k < n; k++) {
+            unsigned times = 0;
             key_text(key, t->ctx, k, by);
-            model_add(rows, key, t->size, now);
+            for (uint32_t j = 0; j < k; j++) {
+                key_text(other, t->ctx, j, by);
+                times += strcmp(key, other) == 0;
+            }
+            model_add(rows, key, t->size, now, times);
         }
     }
 }
@@ -225,8 +293,26 @@ found_key(char *out, const struct tm_tables *t, enum tm_group_by by, uint32_t ke
 }
 
 static bool
+near(double a, double b, double slack)
+{
+    return fabs(a - b) <= slack + 1e-9 * fabs(b);
+}
+
+#define TWO_64 18446744073709551616.0
+
+/* a: the model's; b: settled, and exact if the model is, unless it is of rows. */
+static bool
 same_sum(const struct tm_sum *a, const struct tm_sum *b)
 {
+    if (a->estimate.count > 0 || b->estimate.count > 0) {
+        const struct tm_estimate *e = &a->estimate;
+        double size = e->count > 0 ? e->size : (double)a->high * TWO_64 + (double)a->low;
+        double count = e->count > 0 ? e->count : (double)a->count;
+        return near(b->estimate.size, size, 0) && near(b->estimate.count, count, 0)
+               && near(b->estimate.variance, e->variance, 0)
+               && near((double)b->high * TWO_64 + (double)b->low, size, 0.6)
+               && near((double)b->count, count, 0.6);
+    }
     return a->low == b->low && a->high == b->high && a->count == b->count;
 }
 
@@ -427,7 +513,8 @@ check_select(struct tm_snapshot *s, const struct choice *c)
         if (model_keeps(c, &world.trace[i])) {
             FUZZ_NEED(n < kept->ntraces && kept->address[n] == s->address[i]
                       && kept->size[n] == s->size[i]
-                      && kept->traceback[n] == s->traceback[i], "trace %zu", i);
+                      && kept->traceback[n] == s->traceback[i]
+                      && kept->interval == s->interval, "trace %zu", i);
             n++;
         }
     }
@@ -469,6 +556,29 @@ check_sums_only(void)
     tm_snapshot_free(s);
 }
 
+/* The stub's peak is what is live: the same groups, also of a copy. */
+static void
+check_peak(void)
+{
+    struct tm_snapshot *s = tm_snapshot_freeze_peak();
+    FUZZ_NEED(s != NULL && s->rows != NULL && s->address == NULL, "no memory");
+    struct tm_snapshot *copy = tm_snapshot_compact(s);
+    struct tm_snapshot *all = copy != NULL ? tm_snapshot_select(copy, NULL, 0) : NULL;
+    FUZZ_NEED(all != NULL, "no memory");
+    FUZZ_NEED(all->peak_size == s->peak_size && all->ntraces == s->ntraces, "-");
+    for (size_t i = 0; i < s->ntraces; i++) {
+        FUZZ_NEED(memcmp(&s->rows[i], &all->rows[i], sizeof(s->rows[i])) == 0,
+                  "row %zu", i);
+    }
+    check_groups(s, TM_BY_FILE, true);
+    check_groups(s, TM_BY_LINE, false);
+    check_groups(all, TM_BY_LINE, true);
+    check_groups(all, TM_BY_CHAIN, false);
+    tm_snapshot_free(s);
+    tm_snapshot_free(copy);
+    tm_snapshot_free(all);
+}
+
 /* Everything in a row; false when memory was missing somewhere. */
 static bool
 all_at_once(const struct choice *c)
@@ -478,8 +588,9 @@ all_at_once(const struct choice *c)
     struct tm_changes changes;
     size_t found;
     struct tm_snapshot *s = tm_snapshot_freeze(true), *kept = NULL, *compact = NULL;
+    struct tm_snapshot *peak = tm_snapshot_freeze_peak();
     struct tm_snapshot *sums = s == NULL ? NULL : tm_snapshot_freeze(false);
-    if (sums != NULL && (kept = tm_snapshot_select(s, c->selector, c->n)) != NULL
+    if (sums != NULL && peak != NULL && (kept = tm_snapshot_select(s, c->selector, c->n)) != NULL
         && (compact = tm_snapshot_compact(kept)) != NULL
         && tm_snapshot_find(s, 5, &found) == 0
         && tm_snapshot_group(s, TM_BY_LINE, true, &groups) == 0) {
@@ -493,6 +604,7 @@ all_at_once(const struct choice *c)
     tm_snapshot_free(kept);
     tm_snapshot_free(compact);
     tm_snapshot_free(sums);
+    tm_snapshot_free(peak);
     return done;
 }
 
@@ -527,6 +639,7 @@ main(void)
         FUZZ_NEED(s != NULL, "no memory");
         check_freeze(s);
         check_sums_only();
+        check_peak();
         for (size_t k = 0; k < KINDS; k++, cases++) {
             check_groups(s, kinds[k].by, kinds[k].cumulative);
             if (old != NULL) {
