@@ -41,7 +41,7 @@ class PeakTests(util.Traced):
 
     def near(self, size, snapshot):
         """The moment that is shown is within the tolerance of the peak."""
-        self.assertLessEqual(snapshot.peak_size, self.peak)
+        self.assertLessEqual(snapshot.peak_size, self.peak + 1000)
         self.assertGreaterEqual(snapshot.peak_size, self.peak * 15 / 16)
         self.assertAlmostEqual(size, SIZE, delta=SIZE / 10)
 
