@@ -34,8 +34,14 @@ def _sampling():
         tracemalloc.start(1, sample_interval=SAMPLE_INTERVAL)
     except TypeError:
         return None
-    tracemalloc.stop()
+    _stop_sampling(tracemalloc)
     return tracemalloc
+
+
+def _stop_sampling(module) -> None:
+    """The next start() is exact again."""
+    module.stop()
+    module.set_sample_interval(1)
 
 
 def _filters(module) -> list:
@@ -95,7 +101,8 @@ def switches(mode: str):
         module = _sampling()
         if module is None:
             return None
-        return (lambda: module.start(1, sample_interval=SAMPLE_INTERVAL)), module.stop
+        return (lambda: module.start(1, sample_interval=SAMPLE_INTERVAL)), \
+            (lambda: _stop_sampling(module))
     if "+" in mode:
         limit, _, extra = mode.partition("+")
         return with_extra(int(limit), extra)

@@ -20,6 +20,7 @@ import extras
 import instructions
 import memory
 import peers
+import sampling
 import scaling
 import speed
 import suite
@@ -62,6 +63,8 @@ def parse() -> argparse.Namespace:
                       help="memory of tracing, times of snapshots")
     kind.add_argument("--scaling", metavar="PYTHON",
                       help="two threads against one, of a free-threaded build")
+    kind.add_argument("--sampling", action="store_true",
+                      help="are estimates of samples right, over 200 seeds")
     kind.add_argument("--pyperformance", action="store_true",
                       help="the standard suite (needs the package index)")
     kind.add_argument("--peers", action="store_true",
@@ -152,6 +155,9 @@ def ask(args: argparse.Namespace) -> tuple[str, dict[str, Any], str]:
     if args.scaling:
         data = scaling.measure(args.scaling, rounds=1 if args.quick else 3)
         return "scaling", data, scaling.text(data)
+    if args.sampling:
+        data = sampling.measure(args.ours, args.quick)
+        return "sampling", data, sampling.text(data)
     if args.pyperformance:
         modes = ["untraced", "limit 25"]
         modes += ["sampled"] * ("sampled" in speed.extra_modes(args.ours))
@@ -186,7 +192,7 @@ def main() -> int:
         return 2
     needed = [args.scaling or args.ours]
     if not (args.no_stock or args.scaling or args.pyperformance or args.peers
-            or args.extras):
+            or args.extras or args.sampling):
         needed.append(args.stock)
     for python in needed:
         if not os.access(python, os.X_OK):
