@@ -345,9 +345,9 @@ class Snapshot:
         filters = list(filters)
         if not filters:
             return
-        ask = Ask(filters)
         stats = self._stats
         if stats is not None:
+            ask = Ask(filters)
             kept = {name: {line: sums for line, sums in lines.items()
                            if ask.keeps_line(name, line)}
                     for name, lines in stats.items()}

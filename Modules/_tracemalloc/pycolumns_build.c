@@ -101,7 +101,16 @@ _PyTraceMalloc_GetTracesList(void)
 }
 
 /* An address may be in use in several domains: the trace of domain 0 wins, as
-   for a look-up of a single address, and else the first one met. */
+   for a look-up of a single address, and else the first one met.  Not with
+   PyDict_SetDefaultRef(): that of 3.13.5 spoils the dictionary, and says that all
+   is well, when there is no memory. */
+static int
+add_if_new(PyObject *traces, PyObject *address, PyObject *trace, int tracked)
+{
+    int there = tracked ? PyDict_Contains(traces, address) : 0;
+    return there != 0 ? there : PyDict_SetItem(traces, address, trace);
+}
+
 static int
 add_traces(PyObject *traces, struct tm_view *view, const struct tm_snapshot *s,
            int tracked)
@@ -114,7 +123,7 @@ add_traces(PyObject *traces, struct tm_view *view, const struct tm_snapshot *s,
         PyObject *trace = tm_view_trace(view, s, i, 1);
         int status = -1;
         if (address != NULL && trace != NULL) {
-            status = PyDict_SetDefaultRef(traces, address, trace, NULL);
+            status = add_if_new(traces, address, trace, tracked);
         }
         Py_XDECREF(address);
         Py_XDECREF(trace);

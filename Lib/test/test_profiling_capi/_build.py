@@ -1,7 +1,8 @@
 """Build the test extensions of this folder with an ordinary compiler.
 
 They are compiled against the headers that the running interpreter gives to extensions: those of its installation, or of its
-source tree when it has not been installed.  The compilers are those it was built with, or the system's when these are gone.
+source tree when it has not been installed.  The compilers are those it was built with, or the system's when these are gone;
+PROFILING_CAPI_CC and PROFILING_CAPI_CXX in the environment name others.
 """
 
 import atexit
@@ -30,7 +31,8 @@ def compiler(language: str) -> tuple[str, ...]:
     """The command of the compiler and its language options; SkipTest when there is none."""
     variable, others, options = LANGUAGES[language]
     built_with = shlex.split(sysconfig.get_config_var(variable) or "")
-    for command in (built_with, *([name] for name in others)):
+    asked_for = shlex.split(os.environ.get(f"PROFILING_CAPI_{variable}", ""))
+    for command in (asked_for, built_with, *([name] for name in others)):
         if command and shutil.which(command[0]):
             return (*command, *options)
     raise unittest.SkipTest(f"there is no {language.upper()} compiler")
