@@ -51,13 +51,27 @@ static struct {
     ino_t ino;         /* all descriptors makes fd that of something else */
     struct timespec seen;  /* when that was last checked */
     int torn;          /* the last line was not written to its end */
-    int fork_hook;     /* after_fork_child() is registered */
 } map = {.fd = -1};
 
-static void
+static void after_fork_child(void);
+
+/* 0, or -1 with errno.  What has to be done in the child of a fork is registered
+   before anybody can have the mutex: a thread may fork while another one has it,
+   were it only to open the map for the first time.  Twice does no harm. */
+static int
 lock(void)
 {
+    static int registered;
+    if (!_Py_atomic_load_int_acquire(&registered)) {
+        int err = pthread_atfork(NULL, NULL, after_fork_child);
+        if (err) {
+            errno = err;
+            return -1;
+        }
+        _Py_atomic_store_int_release(&registered, 1);
+    }
     PyMutex_LockFlags(&map_mutex, _Py_LOCK_DONT_DETACH);
+    return 0;
 }
 
 static void
@@ -178,14 +192,6 @@ ensure_open(void)
 {
     if (is_open()) {
         return 0;
-    }
-    if (!map.fork_hook) {
-        int err = pthread_atfork(NULL, NULL, after_fork_child);
-        if (err) {
-            errno = err;
-            return -1;
-        }
-        map.fork_hook = 1;
     }
     char path[64];
     struct stat st;
@@ -313,9 +319,11 @@ write_entry(const void *addr, unsigned int size, const char *name)
     end = put_name(end, name);
     *end++ = '\n';
 
-    lock();
-    int err = append(line, (size_t)(end - line));
-    unlock();
+    int err = lock();
+    if (err == 0) {
+        err = append(line, (size_t)(end - line));
+        unlock();
+    }
     if (line != small) {
         int saved = errno;
         free(line);
@@ -331,9 +339,11 @@ write_entry(const void *addr, unsigned int size, const char *name)
 int
 PyUnstable_PerfMapState_Init(void)
 {
-    lock();
-    int err = ensure_open();
-    unlock();
+    int err = lock();
+    if (err == 0) {
+        err = ensure_open();
+        unlock();
+    }
     return err;
 }
 
@@ -348,9 +358,10 @@ PyUnstable_WritePerfMapEntry(const void *code_addr, unsigned int code_size,
 void
 PyUnstable_PerfMapState_Fini(void)
 {
-    lock();
-    close_map();
-    unlock();
+    if (lock() == 0) {
+        close_map();
+        unlock();
+    }
 }
 
 /* Append what another map holds.  0, or -1 with errno; the mutex is held. */
@@ -382,9 +393,11 @@ PyUnstable_CopyPerfMapFile(const char *parent_filename)
     if (from < 0) {
         return -1;
     }
-    lock();
-    int err = copy_lines(from);
-    unlock();
+    int err = lock();
+    if (err == 0) {
+        err = copy_lines(from);
+        unlock();
+    }
     int saved = errno;
     close(from);
     errno = saved;
