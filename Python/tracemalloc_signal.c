@@ -511,8 +511,11 @@ _PyTraceMalloc_SignalAfterFork(void)
             _Py_atomic_store_uint32(&entry->arrived, 0);
         }
         if (sigaction(signum, NULL, &now) == 0 && !is_ours(&now)) {
-            /* A library of the parent has taken it by sigaction(). */
-            _Py_atomic_store_ptr(&entry->handler, (void *)now.sa_handler);
+            /* A library of the parent has taken it by sigaction(), or another
+               thread was about to exec. */
+            if (is_function((void *)now.sa_handler)) {
+                _Py_atomic_store_ptr(&entry->handler, (void *)now.sa_handler);
+            }
             (void)install(signum, NULL);
         }
     }

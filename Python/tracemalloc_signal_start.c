@@ -332,6 +332,11 @@ _PyTraceMalloc_SignalReady(void)
         return _PyStatus_OK();
     }
     PyObject *module = PyImport_ImportModule("tracemalloc._services");
+    if (module == NULL && wcsstr(option_text, L",inherited") != NULL) {
+        /* A program with a library of its own.  The signal does nothing. */
+        PyErr_Clear();
+        return _PyStatus_OK();
+    }
     PyObject *text = module != NULL ? PyUnicode_FromWideChar(option_text, -1)
                                     : NULL;
     PyObject *res = text != NULL

@@ -128,7 +128,8 @@ class Target:
         folder = self._folder()
         stem = f"{self._own_pid}-{self._start}-{os.urandom(8).hex()}"
         try:
-            _clean(folder)
+            if self._own_pid == str(self.pid):
+                _clean(folder)      # else its pids are not ours
             owner = self._uid if self._uid != os.geteuid() else None
             with _folders.Files(folder, owner) as files:
                 files.add(stem + _requests.REQUEST, _requests.put_fields,

@@ -158,7 +158,7 @@ class _Request:
 
     def stop(self) -> str:
         was_on = _tracemalloc.is_tracing()
-        _tracemalloc.stop()
+        _services().stop()
         _services().forget()
         return "tracing stopped\n" if was_on else "tracing was off already\n"
 

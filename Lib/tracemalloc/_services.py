@@ -65,7 +65,7 @@ class Reservation:
         self.forget()
         second = take()
         if started:
-            _tracemalloc.stop()
+            stop()
         difference = _difference.Difference(first, second)
 
         def add(files, stem):
@@ -106,6 +106,7 @@ class _Process:
         self.pid = os.getpid()
         self.counter = 0
         self.last = None        # the last snapshot, for a later difference
+        self.limit = None       # the traceback limit before start()
 
     def stem(self) -> str:
         """How the names of the next files begin."""
@@ -146,11 +147,20 @@ def forget() -> None:
 
 def start(nframe: int, sample_interval: int | None) -> None:
     """Start tracing; by default a forked child does not go on with it."""
+    process().limit = _tracemalloc.get_traceback_limit()
     _tracemalloc.set_traceback_limit(nframe)
     if sample_interval is None:
         _tracemalloc.enable()
     else:
         _tracemalloc.start(nframe, sample_interval=sample_interval)
+
+
+def stop() -> None:
+    """Stop tracing; the program finds its traceback limit as it was."""
+    _tracemalloc.stop()
+    limit, process().limit = process().limit, None
+    if limit is not None:
+        _tracemalloc.set_traceback_limit(limit)
 
 
 def take() -> Snapshot:

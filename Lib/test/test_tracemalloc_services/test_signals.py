@@ -44,7 +44,7 @@ class PairTests(ServiceTest):
             service.expect("done")
         service.pair(asked)
         service.say(say)
-        service.expect("False 25")
+        service.expect("False 1")
         service.expect("done")
 
     def test_starts_over(self):
@@ -179,6 +179,19 @@ class WhereverItComesTests(ServiceTest):
         service.signal(signum=signal.SIGUSR1)
         service.expect("over")
         service.finish()
+
+    def test_c_code_that_holds_the_gil(self):
+        service = self.service('''
+            say("ready")
+            sum(range(20_000_000))
+            say("over")
+            ''')
+        service.expect("ready")
+        for _ in range(5):
+            service.signal()
+        service.expect("over")
+        service.finish()
+        self.assertEqual(len(service.files()), 1)
 
     def test_other_thread(self):
         # sent to a thread while the main one waits
