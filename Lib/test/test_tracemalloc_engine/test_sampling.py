@@ -2,13 +2,13 @@
 profile with many lines are unbiased."""
 
 import math
+import sys
 import threading
 import unittest
 
 import _tracemalloc as engine
-from test import support
 
-from .util import Untraced, run_child
+from .util import GIL_DISABLED, Untraced, run_child
 
 try:
     import _testcapi
@@ -18,6 +18,7 @@ except ImportError:
 INTERVAL = 4096
 FILE = "profile.py"
 LINES = 40
+EMPTY = sys.getsizeof(b"")
 # Lengths of bytes objects, each on a line of its own, and how many there are.
 LENGTHS = [1 + int(1.3 ** i) for i in range(LINES)]
 
@@ -42,7 +43,7 @@ def held(numbers):
 
 def even_numbers(total=2 << 20):
     """As many blocks of each line as make all lines equal."""
-    return [max(1, total // LINES // (33 + length)) for length in LENGTHS]
+    return [max(1, total // LINES // (EMPTY + length)) for length in LENGTHS]
 
 
 def measure(interval, seed, work):
@@ -84,7 +85,7 @@ class Recorded(Untraced):
 
     def test_true_sizes(self):
         _, columns, kept = measure(INTERVAL, 1, lambda: held(even_numbers()))
-        line_sizes = {k + 2: 33 + length for k, length in enumerate(LENGTHS)}
+        line_sizes = {k + 2: EMPTY + length for k, length in enumerate(LENGTHS)}
         lists = {k + 2 for k in range(LINES)}
         for _, size, frames, _ in columns.tolist():
             if frames[0][0] == FILE and size != line_sizes[frames[0][1]]:
@@ -102,7 +103,7 @@ class Recorded(Untraced):
             _, found, count, error = row
             self.assertAlmostEqual(found, size, delta=3 * INTERVAL)
             self.assertLess(count, 300)
-            self.assertIn(size + 33, [t[1] for t in columns.tolist()])
+            self.assertIn(size + EMPTY, [t[1] for t in columns.tolist()])
 
     def test_an_interval_without_end_records_nothing(self):
         size, columns, kept = measure(2**63 - 1, 5,
@@ -218,7 +219,9 @@ class Totals(Untraced):
             "work(1); exact = work(1); size, found, wrong = work(1000)\n"
             "print(abs(size - exact[0]) < 2000,"
             " abs(found - size) < size / 4, wrong)\n")
-        for allocator in ("malloc", "debug", "malloc_debug", "default"):
+        for allocator in (("mimalloc", "mimalloc_debug") if GIL_DISABLED else
+                          ("malloc", "malloc_debug", "pymalloc")) + (
+                              "debug", "default"):
             with self.subTest(allocator=allocator):
                 done = run_child(code, env={"PYTHONMALLOC": allocator})
                 self.assertEqual((done.out.strip(), done.err),

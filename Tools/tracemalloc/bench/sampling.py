@@ -17,7 +17,7 @@ FILE = "profile.py"
 FULL = 1 << 30, 512 << 10
 QUICK = 1 << 26, 32 << 10           # as many samples of less memory
 SEEDS = 200
-HEADER = 33                         # bytes of an empty bytes object
+HEADER = sys.getsizeof(b"")
 NEAR = 1000                         # one part in so many of a line is no error
 SHOWN = 10
 
