@@ -47,6 +47,10 @@ def _count(text: str) -> int:
     return number
 
 
+# As argparse speaks of a value that they do not take.
+_address.__name__, _count.__name__ = "address", "number"
+
+
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add = parser.add_argument
