@@ -20,7 +20,8 @@
    none. */
 #define NO_CTX NULL
 
-#ifdef WITH_PYMALLOC
+/* Without a GIL objects come from mimalloc: nothing is fused. */
+#if defined(WITH_PYMALLOC) && !defined(Py_GIL_DISABLED)
 
 /* Multiply by this and shift to divide a position (in units of the alignment,
    at most POOL_SIZE / ALIGNMENT) by the size of a block in the same units.
@@ -126,8 +127,8 @@ pool_ignores(poolp pool, const void *block, tm_ctx_t ctx)
     if (pool->trace_slots != NULL || !(ctx & TM_CTX_DROPPED)) {
         return false;
     }
-    tm_schedule_count_one();
-    tm_hot.fresh = block;
+    tm_record_count_one(_PyThreadState_GET());
+    tm_record_set_fresh(_PyThreadState_GET(), block);
     return true;
 }
 
@@ -149,7 +150,7 @@ record_small_slow(PyThreadState *tstate, void *block, size_t size)
         }
         else if (pool_need_slots(pool)) {
             pymem_uint szidx = pool->szidx;
-            tm_schedule_count_one();
+            tm_record_count_one(tstate);
             tm_record_in_slot(slot_of_block(pool, block, szidx), block, size,
                               INDEX2SIZE(szidx), ctx);
         }
@@ -492,7 +493,7 @@ record_resized(PyThreadState *tstate, poolp pool, void *block, size_t size)
             size_t class_size = INDEX2SIZE(pool->szidx);
             tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
             tm_record_clear_slot(slot, block, class_size);
-            tm_schedule_count_one();
+            tm_record_count_one(tstate);
             tm_record_in_slot(slot, block, size, class_size, ctx);
         }
         else {
@@ -647,18 +648,29 @@ _PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size)
     return &first[i];
 }
 
-#else  /* !WITH_PYMALLOC */
+#else  /* nothing to fuse with */
 
 void
 _PyTraceMalloc_NewReference(PyObject *op)
 {
     const void *block = (char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
-    if (block == tm_hot.fresh) {
-        tm_hot.fresh = NULL;
-        return;
+    PyThreadState *tstate = _PyThreadState_GET();
+    if (!tm_record_take_fresh(tstate, block)) {
+        tm_record_object(tstate, block);
     }
-    tm_record_object(_PyThreadState_GET(), block);
 }
+
+#ifdef WITH_PYMALLOC
+static void
+pool_drop_slots(poolp Py_UNUSED(pool))
+{
+}
+
+static void
+arena_drop_slots(struct arena_object *Py_UNUSED(ao))
+{
+}
+#endif
 
 void
 _PyTraceMalloc_UnlinkSlots(void *Py_UNUSED(pool))
@@ -684,7 +696,7 @@ _PyTraceMalloc_AnySlot(uintptr_t Py_UNUSED(addr), size_t *Py_UNUSED(class_size))
     return NULL;
 }
 
-#endif /* WITH_PYMALLOC */
+#endif
 
 #include "obmalloc_stats.h"
 

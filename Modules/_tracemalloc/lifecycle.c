@@ -40,6 +40,14 @@ static bool world_taken;     /* guard: the exclusive access itself */
    has stopped the world before the fork, holds what a second stop waits for. */
 static bool only_thread;
 
+#ifdef Py_GIL_DISABLED
+static void
+publish_of(PyThreadState *tstate)
+{
+    tm_stats_publish(&tm_stack_thread(tstate)->local);
+}
+#endif
+
 static void
 exclusive_begin(void)
 {
@@ -52,6 +60,9 @@ exclusive_begin(void)
     tm_lock(TM_RAW);
     tm_lock(TM_NAMES);
     world_taken = world;
+#ifdef Py_GIL_DISABLED
+    tm_stack_each(publish_of);
+#endif
 }
 
 static void
@@ -83,7 +94,7 @@ tm_sync_freeze_end(void)
 static void
 set_gate(unsigned bit, bool on)
 {
-    tm_hot.gate = on ? tm_hot.gate | bit : tm_hot.gate & ~bit;
+    TM_SET(tm_hot.gate, on ? tm_hot.gate | bit : tm_hot.gate & ~bit);
 }
 
 /* --- muted threads --- */
@@ -124,8 +135,7 @@ static void
 drop_traces(void)
 {
     tm_slots_release_all(_PyTraceMalloc_UnlinkSlots);
-    tm_table_clear(&tm_traces_big);
-    tm_table_clear(&tm_traces_raw);
+    tm_traces_clear_tables();
     tm_domains_clear();
     tm_stack_spoil_all();
     tm_record_no_leaving();
@@ -177,7 +187,10 @@ tm_start(int limit, enum tm_started_by how)
     if (tm_is_tracing()) {
         return 0;
     }
-    if (tm_record_set_limit(limit) < 0) {
+    exclusive_begin();
+    int result = tm_record_set_limit(limit);
+    exclusive_end();
+    if (result < 0) {
         return -1;
     }
     if (!(tm_hot.gate & TM_GATE_SHARED)) {
@@ -224,7 +237,7 @@ tm_fini(void)
 bool
 tm_is_tracing(void)
 {
-    return !(tm_hot.gate & TM_GATE_OFF);
+    return !(TM_GET(tm_hot.gate) & TM_GATE_OFF);
 }
 
 int
@@ -240,12 +253,10 @@ tm_set_limit(int limit)
         tm_record_plan_limit(limit);
         return 0;
     }
-    /* The raw lock too: a thread without the GIL may be following its stack. */
-    bool world = tm_lock_world();
-    tm_lock(TM_RAW);
+    /* Exclusive: a thread without the GIL may be following its stack. */
+    exclusive_begin();
     int result = tm_record_set_limit(limit);
-    tm_unlock(TM_RAW);
-    tm_unlock_world(world);
+    exclusive_end();
     return result;
 }
 
@@ -298,22 +309,28 @@ void
 tm_before_fork(void)
 {
     tm_sync_before_fork();
+    tm_traces_before_fork();
 }
 
 void
 tm_after_fork_parent(void)
 {
+    tm_traces_after_fork(false);
     tm_sync_after_fork_parent();
 }
 
 void
 tm_after_fork_child(void)
 {
+    tm_traces_after_fork(true);
     tm_sync_after_fork_child();
     if (!tm_is_tracing()) {
         return;
     }
     tm_lock(TM_NAMES);
+#ifdef Py_GIL_DISABLED
+    tm_stack_each(publish_of);
+#endif
     tm_stack_keep_only(_PyThreadState_GET());
     tm_unlock(TM_NAMES);
     if (fork_policy == TM_FORK_DISABLE
@@ -348,6 +365,9 @@ tm_thread_gone(PyThreadState *tstate)
     bool world = tm_lock_world();
     tm_lock(TM_RAW);
     tm_lock(TM_NAMES);
+#ifdef Py_GIL_DISABLED
+    publish_of(tstate);
+#endif
     tm_stack_thread_free(tstate);
     tm_unlock(TM_NAMES);
     tm_unlock(TM_RAW);
@@ -376,30 +396,53 @@ tm_untrack(unsigned int domain, uintptr_t addr)
 
 /* --- questions --- */
 
+/* Totals need all that threads have not published.  Under the GIL the raw lock
+   does. */
+static bool
+totals_begin(void)
+{
+#ifdef Py_GIL_DISABLED
+    exclusive_begin();
+    return true;
+#else
+    return tm_lock_raw();
+#endif
+}
+
+static void
+totals_end(bool taken)
+{
+#ifdef Py_GIL_DISABLED
+    (void)taken;
+    exclusive_end();
+#else
+    tm_unlock_raw(taken);
+#endif
+}
+
 struct tm_totals
 tm_get_totals(void)
 {
     struct tm_totals totals = {0, 0};
-    bool world = tm_lock_world();
-    tm_lock(TM_RAW);
+    if (!tm_is_tracing()) {
+        return totals;
+    }
+    bool taken = totals_begin();
     if (tm_is_tracing()) {
         totals.live = tm_live();
         totals.peak = Py_MAX(tm_peak(), totals.live);
     }
-    tm_unlock(TM_RAW);
-    tm_unlock_world(world);
+    totals_end(taken);
     return totals;
 }
 
 void
 tm_reset_peak(void)
 {
-    bool world = tm_lock_world();
-    tm_lock(TM_RAW);
+    bool taken = totals_begin();
     tm_stats_reset_peak();
     tm_peak_forget();
-    tm_unlock(TM_RAW);
-    tm_unlock_world(world);
+    totals_end(taken);
 }
 
 uint64_t
@@ -411,7 +454,13 @@ tm_lost(void)
 uint64_t
 tm_allocations(void)
 {
-    return tm_is_tracing() ? tm_schedule_allocations() : 0;
+    if (!tm_is_tracing()) {
+        return 0;
+    }
+    bool taken = totals_begin();
+    uint64_t n = tm_schedule_allocations();
+    totals_end(taken);
+    return n;
 }
 
 int
@@ -466,8 +515,7 @@ tm_memory_free(void)
 {
     bool world = tm_lock_world();
     tm_lock(TM_RAW);
-    size_t n = tm_arena_free() + tm_table_idle(&tm_traces_big)
-               + tm_table_idle(&tm_traces_raw) + tm_domains_idle();
+    size_t n = tm_arena_free() + tm_traces_idle() + tm_domains_idle();
     tm_unlock(TM_RAW);
     tm_unlock_world(world);
     return n;
@@ -475,10 +523,24 @@ tm_memory_free(void)
 
 /* --- tasks --- */
 
+/* The world lock, with what this thread has recorded among the totals. */
+static bool
+tasks_begin(void)
+{
+    bool world = tm_lock_world();
+#ifdef Py_GIL_DISABLED
+    struct tm_local *local = tm_record_local(_PyThreadState_GET());
+    if (local != NULL) {
+        tm_stats_publish(local);
+    }
+#endif
+    return world;
+}
+
 int
 tm_task_schedule(void *handle, void *owner, uint64_t delay, size_t threshold)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     int result = tm_schedule_add(handle, owner, delay, threshold);
     tm_unlock_world(world);
     return result;
@@ -487,7 +549,7 @@ tm_task_schedule(void *handle, void *owner, uint64_t delay, size_t threshold)
 bool
 tm_task_cancel(void *handle)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     bool found = tm_schedule_remove(handle);
     tm_unlock_world(world);
     return found;
@@ -496,7 +558,7 @@ tm_task_cancel(void *handle)
 void *
 tm_task_get(void *owner, size_t i)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     void *handle = tm_schedule_get(owner, i);
     tm_unlock_world(world);
     return handle;
@@ -505,7 +567,7 @@ tm_task_get(void *owner, size_t i)
 void *
 tm_task_take_due(void *owner)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     void *handle = tm_schedule_take_due(owner);
     tm_unlock_world(world);
     return handle;
@@ -514,7 +576,7 @@ tm_task_take_due(void *owner)
 void
 tm_task_called(void *handle)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     tm_schedule_called(handle);
     tm_unlock_world(world);
 }
@@ -522,7 +584,7 @@ tm_task_called(void *handle)
 void
 tm_task_rearm(void *owner)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     tm_schedule_rearm(owner);
     tm_unlock_world(world);
 }
@@ -530,7 +592,7 @@ tm_task_rearm(void *owner)
 void
 tm_task_cancel_all(void)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     tm_schedule_cancel_all();
     tm_unlock_world(world);
 }
@@ -538,7 +600,7 @@ tm_task_cancel_all(void)
 void *
 tm_task_gone(void *owner)
 {
-    bool world = tm_lock_world();
+    bool world = tasks_begin();
     void *handle = tm_schedule_gone(owner);
     tm_unlock_world(world);
     return handle;

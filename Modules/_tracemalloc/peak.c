@@ -18,6 +18,7 @@ static bool failed;                 /* the last peak could not be kept */
 struct counting {
     struct tm_peak_row *of_context; /* by context id */
     uint64_t interval;
+    tm_ctx_t end;
 };
 
 static void
@@ -25,6 +26,9 @@ count_trace(void *arg, uint32_t Py_UNUSED(domain), uintptr_t Py_UNUSED(addr),
             size_t size, tm_ctx_t ctx)
 {
     struct counting *c = arg;
+    if (ctx >= c->end) {
+        return;                 /* made meanwhile by a thread without a GIL */
+    }
     struct tm_peak_row *row = &c->of_context[ctx];
     if (TM_LIKELY(c->interval <= 1)) {
         row->size += (double)size;
@@ -46,7 +50,7 @@ collect(struct counting *c, uint32_t domain, struct tm_peak_row **rows,
         size_t *n)
 {
     size_t more = 0;
-    tm_ctx_t end = tm_context_end();
+    tm_ctx_t end = c->end;
     for (tm_ctx_t ctx = 0; ctx < end; ctx++) {
         more += c->of_context[ctx].count != 0;
     }
@@ -73,9 +77,10 @@ static ptrdiff_t
 count_live(struct tm_peak_row **rows)
 {
     struct counting c = {
-        tm_calloc(tm_context_end(), sizeof(*c.of_context)),
-        tm_sampler_interval(),
+        .interval = tm_sampler_interval(),
+        .end = tm_context_end(),
     };
+    c.of_context = tm_calloc(c.end, sizeof(*c.of_context));
     size_t n = 0;
     *rows = NULL;
     int status = c.of_context == NULL ? -1 : 0;

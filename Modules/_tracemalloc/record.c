@@ -18,7 +18,6 @@ extern tm_slot_t *_PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size);
 
 _Py_thread_local int tm_nested;
 _Py_thread_local int tm_muted;
-_Py_thread_local bool tm_raw_held;
 
 static int limit = 1;
 /* Parent of an outermost frame; NONE when there was no memory for contexts:
@@ -48,9 +47,7 @@ take_limit(int new_limit)
 int
 tm_record_set_limit(int new_limit)
 {
-    tm_lock(TM_NAMES);
     int result = take_limit(new_limit);
-    tm_unlock(TM_NAMES);
     if (result == 0) {
         tm_stack_spoil_all();
     }
@@ -313,6 +310,11 @@ thread_of(PyThreadState *tstate)
         tm_lock(TM_NAMES);
         th = tm_stack_thread_new(tstate);
         tm_unlock(TM_NAMES);
+#ifdef Py_GIL_DISABLED
+        if (th != NULL && tm_hot.sampling) {
+            th->local.until = tm_sampler_draw();
+        }
+#endif
     }
     return th;
 }
@@ -360,14 +362,17 @@ int
 tm_record_put_big(const void *block, size_t size, tm_ctx_t ctx)
 {
     struct tm_trace old, trace = {size, ctx};
-    if (tm_table_put(&tm_traces_big, (uintptr_t)block, &trace, &old) < 0) {
+    struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
+    int result = tm_table_put(&shard->table, (uintptr_t)block, &trace, &old);
+    tm_shard_unlock(shard);
+    if (result < 0) {
         tm_stats_lose();
         return -1;
     }
     if (old.ctx != TM_CTX_NONE) {
-        tm_stats_shrink(old.size);
+        tm_record_shrink(old.size);
     }
-    tm_stats_grow(size);
+    tm_record_grow(size);
     return 0;
 }
 
@@ -376,23 +381,42 @@ static TM_COLD void
 peak_before(const void *block, struct tm_trace *trace)
 {
     struct tm_trace none;
-    if (tm_table_put(&tm_traces_big, (uintptr_t)block, trace, &none) == 0) {
+    struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
+    int result = tm_table_put(&shard->table, (uintptr_t)block, trace, &none);
+    tm_shard_unlock(shard);
+    if (result == 0) {
+        bool lock = tm_lock_marks();
         tm_peak_past(tm_raw_held);
-        tm_table_take(&tm_traces_big, (uintptr_t)block, trace);
+        tm_unlock_marks(lock);
+        shard = tm_shard_lock((uintptr_t)block);
+        tm_table_take(&shard->table, (uintptr_t)block, trace);
+        tm_shard_unlock(shard);
     }
 }
 
 static bool
 take_big(const void *block, struct tm_trace *old)
 {
-    if (!tm_table_take(&tm_traces_big, (uintptr_t)block, old)) {
+    struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
+    bool found = tm_table_take(&shard->table, (uintptr_t)block, old);
+    tm_shard_unlock(shard);
+    if (!found) {
         return false;
     }
     if (TM_UNLIKELY(tm_stats_ends_peak(old->size))) {
         peak_before(block, old);
     }
-    tm_stats_shrink(old->size);
+    tm_record_shrink(old->size);
     return true;
+}
+
+static bool
+get_big(const void *block, struct tm_trace *trace)
+{
+    struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
+    bool found = tm_table_get(&shard->table, (uintptr_t)block, trace);
+    tm_shard_unlock(shard);
+    return found;
 }
 
 void
@@ -401,11 +425,11 @@ tm_record_in_slot(tm_slot_t *slot, const void *block, size_t size,
 {
     if (TM_CTX_FITS_SLOT(ctx)) {
         *slot = TM_SLOT_MAKE(ctx, class_size - size);
-        tm_stats_grow(size);
+        tm_record_grow(size);
     }
     else if (ctx == TM_CTX_UNSAMPLED) {
         *slot = TM_SLOT_MAKE(TM_SLOT_CTX_UNSAMPLED, class_size - size);
-        tm_stats_grow(size);
+        tm_record_grow(size);
     }
     else if (ctx == TM_CTX_NONE) {
         tm_stats_lose();
@@ -415,7 +439,7 @@ tm_record_in_slot(tm_slot_t *slot, const void *block, size_t size,
     {
         *slot = TM_SLOT_MAKE(TM_SLOT_CTX_ELSEWHERE, 0);
     }
-    tm_hot.fresh = block;
+    tm_record_set_fresh(_PyThreadState_GET(), block);
 }
 
 void
@@ -428,7 +452,7 @@ tm_record_clear_slot(tm_slot_t *slot, const void *block, size_t class_size)
         return;
     }
     if (TM_SLOT_CTX(old) != TM_SLOT_CTX_ELSEWHERE) {
-        tm_stats_shrink(class_size - TM_SLOT_SLACK(old));
+        tm_record_shrink(class_size - TM_SLOT_SLACK(old));
     }
     else {
         take_big(block, &trace);
@@ -440,39 +464,39 @@ tm_record_clear_slot(tm_slot_t *slot, const void *block, size_t class_size)
 void
 tm_record_big(PyThreadState *tstate, const void *block, size_t size)
 {
-    bool world = tm_lock_world();
-    if (!(tm_hot.gate & TM_GATE_OFF) && !tm_muted) {
-        tm_schedule_count_one();
+    bool world = tm_lock_blocks();
+    if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF) && !tm_muted) {
         tm_ctx_t ctx = tm_record_choose(tstate, size);
+        tm_record_count_one(tstate);
         if (TM_UNLIKELY(ctx == TM_CTX_NONE)) {
             tm_stats_lose();
         }
         else if (!(ctx & TM_CTX_DROPPED)) {
             tm_record_put_big(block, size, ctx);
         }
-        tm_hot.fresh = block;
+        tm_record_set_fresh(tstate, block);
     }
-    tm_unlock_world(world);
+    tm_unlock_blocks(world);
 }
 
 bool
 tm_record_forget_big(const void *block, struct tm_trace *old)
 {
-    bool world = tm_lock_world();
+    bool world = tm_lock_blocks();
     bool found = take_big(block, old);
     tm_record_leave(block, found ? old : NULL);
-    tm_unlock_world(world);
+    tm_unlock_blocks(world);
     return found;
 }
 
 void
 tm_record_restore_big(const void *block, const struct tm_trace *old)
 {
-    bool world = tm_lock_world();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
+    bool world = tm_lock_blocks();
+    if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF)) {
         tm_record_put_big(block, old->size, old->ctx);
     }
-    tm_unlock_world(world);
+    tm_unlock_blocks(world);
 }
 
 /* --- blocks named by their address --- */
@@ -490,7 +514,7 @@ tm_record_find_hooked(uintptr_t addr, struct tm_trace *trace)
     size_t class_size;
     const tm_slot_t *slot = live_slot(addr, &class_size);
     if (slot == NULL || TM_SLOT_CTX(*slot) == TM_SLOT_CTX_ELSEWHERE) {
-        return tm_table_get(&tm_traces_big, addr, trace);
+        return get_big((const void *)addr, trace);
     }
     trace->size = class_size - TM_SLOT_SLACK(*slot);
     trace->ctx = TM_SLOT_CTX(*slot) == TM_SLOT_CTX_UNSAMPLED
@@ -535,8 +559,8 @@ tm_record_object(PyThreadState *tstate, const void *block)
 {
     size_t class_size;
     struct tm_trace trace;
-    bool world = tm_lock_world();
-    if ((tm_hot.gate & TM_GATE_OFF) || tm_muted) {
+    bool world = tm_lock_blocks();
+    if ((TM_GET(tm_hot.gate) & TM_GATE_OFF) || tm_muted) {
         goto done;
     }
     tm_slot_t *slot = _PyTraceMalloc_PoolSlot(block, &class_size);
@@ -558,10 +582,10 @@ tm_record_object(PyThreadState *tstate, const void *block)
         else if (tm_record_find_hooked((uintptr_t)block, &trace)) {
             tm_record_clear_slot(slot, block, class_size);
             tm_record_in_slot(slot, block, trace.size, class_size, ctx);
-            tm_hot.fresh = NULL;
+            tm_record_set_fresh(tstate, NULL);
         }
     }
-    else if (tm_table_get(&tm_traces_big, (uintptr_t)block, &trace)) {
+    else if (get_big(block, &trace)) {
         tm_ctx_t ctx = tm_record_capture(tstate);
         if (ctx == TM_CTX_NONE || (ctx & TM_CTX_DROPPED)) {
             take_big(block, &trace);
@@ -574,5 +598,5 @@ tm_record_object(PyThreadState *tstate, const void *block)
         }
     }
 done:
-    tm_unlock_world(world);
+    tm_unlock_blocks(world);
 }

@@ -22,6 +22,8 @@
 #include "traces.h"
 #include "types.h"
 
+#include "pycore_pystate.h"       // _PyThreadState_GET()
+
 /* Non-zero while this thread is inside an allocator hook that may call other
    allocator functions: those are part of the outer block. */
 extern _Py_thread_local int tm_nested;
@@ -30,8 +32,75 @@ extern _Py_thread_local int tm_nested;
    the inline halves need not look. */
 extern _Py_thread_local int tm_muted;
 
-/* This thread holds the raw lock and is about to change totals. */
-extern _Py_thread_local bool tm_raw_held;
+/* What is kept for a thread or for all, depending on the build.  tstate: the
+   current one. */
+#ifdef Py_GIL_DISABLED
+
+TM_INLINE struct tm_local *
+tm_record_local(PyThreadState *tstate)
+{
+    tm_thread *th = tstate != NULL ? tm_stack_thread(tstate) : NULL;
+    return th != NULL ? &th->local : NULL;
+}
+
+TM_INLINE void
+tm_record_grow(size_t size)
+{
+    tm_stats_change(tm_record_local(_PyThreadState_GET()), (ptrdiff_t)size);
+}
+
+TM_INLINE void
+tm_record_shrink(size_t size)
+{
+    tm_stats_change(tm_record_local(_PyThreadState_GET()), -(ptrdiff_t)size);
+}
+
+TM_INLINE void
+tm_record_count_one(PyThreadState *tstate)
+{
+    tm_schedule_count(tm_record_local(tstate));
+}
+
+TM_INLINE void
+tm_record_set_fresh(PyThreadState *tstate, const void *block)
+{
+    struct tm_local *local = tm_record_local(tstate);
+    if (local != NULL) {
+        local->fresh = block;
+    }
+}
+
+/* Is this the block recorded last?  Once. */
+TM_INLINE bool
+tm_record_take_fresh(PyThreadState *tstate, const void *block)
+{
+    struct tm_local *local = tm_record_local(tstate);
+    if (local == NULL || local->fresh != block) {
+        return false;
+    }
+    local->fresh = NULL;
+    return true;
+}
+
+#else
+
+#define tm_record_grow(size) tm_stats_grow(size)
+#define tm_record_shrink(size) tm_stats_shrink(size)
+#define tm_record_count_one(tstate) ((void)(tstate), tm_schedule_count_one())
+#define tm_record_set_fresh(tstate, block) \
+    ((void)(tstate), (void)(tm_hot.fresh = (block)))
+
+TM_INLINE bool
+tm_record_take_fresh(PyThreadState *Py_UNUSED(tstate), const void *block)
+{
+    if (tm_hot.fresh != block) {
+        return false;
+    }
+    tm_hot.fresh = NULL;
+    return true;
+}
+
+#endif
 
 /* Context of the running code of `tstate`, TM_CTX_NONE for lack of memory,
    with TM_CTX_DROPPED when the live filters reject it. */
@@ -81,7 +150,13 @@ tm_record_capture(PyThreadState *tstate)
 TM_INLINE tm_ctx_t
 tm_record_choose(PyThreadState *tstate, size_t size)
 {
-    if (TM_UNLIKELY(tm_hot.sampling) && tm_sampler_skips(size)) {
+#ifdef Py_GIL_DISABLED
+    struct tm_local *local = tm_record_local(tstate);
+    int64_t *until = local ? &local->until : &tm_hot.until;
+#else
+    int64_t *until = &tm_hot.until;
+#endif
+    if (TM_UNLIKELY(tm_hot.sampling) && tm_sampler_skips(until, size)) {
         return TM_CTX_UNSAMPLED;
     }
     return tm_record_capture(tstate);
@@ -144,7 +219,7 @@ bool tm_record_find_hooked(uintptr_t addr, struct tm_trace *trace);
    removed.  False: it is none. */
 bool tm_record_change_hooked(uintptr_t addr, size_t size, tm_ctx_t ctx);
 
-/* Limit of new contexts; guard: the GIL (world lock when shared). */
+/* Limit of new contexts; exclusive access. */
 int tm_record_set_limit(int limit);     /* -1: no memory or too many limits */
 void tm_record_plan_limit(int limit);   /* while off: for the next start */
 int tm_record_limit(void);

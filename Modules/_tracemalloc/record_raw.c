@@ -49,23 +49,6 @@ choose_anywhere(size_t size)
 
 /* --- RAW and tracked domains --- */
 
-static bool
-lock_raw(void)
-{
-    bool world = tm_lock_world();
-    tm_lock(TM_RAW);
-    tm_raw_held = true;
-    return world;
-}
-
-static void
-unlock_raw(bool world)
-{
-    tm_raw_held = false;
-    tm_unlock(TM_RAW);
-    tm_unlock_world(world);
-}
-
 /* Raw lock held. */
 static int
 put_raw(struct tm_table *table, uintptr_t addr, size_t size, tm_ctx_t ctx)
@@ -106,34 +89,34 @@ take_raw(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
 void
 tm_record_raw(const void *block, size_t size)
 {
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
+    bool world = tm_lock_raw();
+    if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF)) {
         tm_ctx_t ctx = choose_anywhere(size);
         if (!(ctx & TM_CTX_DROPPED)) {
             put_raw(&tm_traces_raw, (uintptr_t)block, size, ctx);
         }
     }
-    unlock_raw(world);
+    tm_unlock_raw(world);
 }
 
 bool
 tm_record_forget_raw(const void *block, struct tm_trace *old)
 {
-    bool world = lock_raw();
+    bool world = tm_lock_raw();
     bool found = take_raw(&tm_traces_raw, (uintptr_t)block, old);
     tm_record_leave(block, found ? old : NULL);
-    unlock_raw(world);
+    tm_unlock_raw(world);
     return found;
 }
 
 void
 tm_record_restore_raw(const void *block, const struct tm_trace *old)
 {
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
+    bool world = tm_lock_raw();
+    if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF)) {
         put_raw(&tm_traces_raw, (uintptr_t)block, old->size, old->ctx);
     }
-    unlock_raw(world);
+    tm_unlock_raw(world);
 }
 
 /* --- blocks named by their address --- */
@@ -141,12 +124,12 @@ tm_record_restore_raw(const void *block, const struct tm_trace *old)
 int
 tm_record_track(unsigned int domain, uintptr_t addr, size_t size)
 {
-    if (tm_hot.gate & TM_GATE_OFF) {
+    if (TM_GET(tm_hot.gate) & TM_GATE_OFF) {
         return -2;
     }
     int result = -2;
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
+    bool world = tm_lock_raw();
+    if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF)) {
         tm_ctx_t ctx = choose_anywhere(size);
         bool dropped = ctx & TM_CTX_DROPPED;
         ctx &= ~TM_CTX_DROPPED;
@@ -171,19 +154,19 @@ tm_record_track(unsigned int domain, uintptr_t addr, size_t size)
             result = put_raw(table, addr, size, ctx);
         }
     }
-    unlock_raw(world);
+    tm_unlock_raw(world);
     return result;
 }
 
 int
 tm_record_untrack(unsigned int domain, uintptr_t addr)
 {
-    if (tm_hot.gate & TM_GATE_OFF) {
+    if (TM_GET(tm_hot.gate) & TM_GATE_OFF) {
         return -2;
     }
     int result = -2;
-    bool world = lock_raw();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
+    bool world = tm_lock_raw();
+    if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF)) {
         struct tm_trace old;
         struct tm_table *table =
             domain == 0 ? &tm_traces_raw : tm_domain_table(domain, false);
@@ -192,7 +175,7 @@ tm_record_untrack(unsigned int domain, uintptr_t addr)
         }
         result = 0;
     }
-    unlock_raw(world);
+    tm_unlock_raw(world);
     return result;
 }
 
@@ -215,9 +198,9 @@ find_locked(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
 bool
 tm_record_find(unsigned int domain, uintptr_t addr, struct tm_trace *trace)
 {
-    bool world = lock_raw();
+    bool world = tm_lock_raw();
     bool found = find_locked(domain, addr, trace);
-    unlock_raw(world);
+    tm_unlock_raw(world);
     return found;
 }
 
@@ -266,13 +249,13 @@ tm_record_find_frames(unsigned int domain, uintptr_t addr,
 {
     *first = NULL;
     int n = -1;
-    bool world = lock_raw();
+    bool world = tm_lock_raw();
     tm_lock(TM_NAMES);
-    if (!(tm_hot.gate & TM_GATE_OFF) && find_locked(domain, addr, trace)) {
+    if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF) && find_locked(domain, addr, trace)) {
         n = copy_frames(trace->ctx, first);
     }
     tm_unlock(TM_NAMES);
-    unlock_raw(world);
+    tm_unlock_raw(world);
     return n;
 }
 

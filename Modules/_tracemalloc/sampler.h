@@ -7,7 +7,7 @@
  * process has no memory: after a sample the distance to the next is drawn
  * anew, and a block that moves or changes its size is drawn anew.
  *
- * Guard: tm_hot.until the GIL (world lock when shared), the distance of the RAW
+ * Guard: tm_hot.until (tm_local without a GIL) the GIL (world lock when shared), the distance of the RAW
  * and tracked domains the raw lock, the generator its own.
  */
 #ifndef TM_SAMPLER_H
@@ -28,12 +28,12 @@ int64_t tm_sampler_draw(void);
 
 /* Is a block of the MEM or OBJ domain passed over? */
 TM_INLINE bool
-tm_sampler_skips(size_t size)
+tm_sampler_skips(int64_t *until, size_t size)
 {
-    if (TM_LIKELY(((tm_hot.until -= (int64_t)size) >= 0))) {
+    if (TM_LIKELY(((*until -= (int64_t)size) >= 0))) {
         return true;
     }
-    tm_hot.until = tm_sampler_draw();
+    *until = tm_sampler_draw();
     return false;
 }
 

@@ -3,6 +3,7 @@
 #include "Python.h"
 #include "arena.h"
 #include "schedule.h"
+#include "sync.h"
 
 #include <string.h>
 
@@ -82,6 +83,7 @@ arm(void)
     tm_hot.task_high = high;
     tm_hot.task_low = low;
     tm_marks_update();
+    TM_SET(tm_hot.timers, timers);
     if (!timers) {
         start_tick(NO_TICK);
     }
@@ -253,6 +255,20 @@ tm_schedule_look(size_t live)
         look(live, INT64_MIN);
     }
 }
+
+#ifdef Py_GIL_DISABLED
+void
+tm_schedule_count_batch(struct tm_local *local)
+{
+    bool lock = tm_lock_marks();
+    tm_hot.ticks -= local->allocations;
+    local->allocations = 0;
+    if (tm_hot.ticks < 0) {
+        tm_schedule_tick();
+    }
+    tm_unlock_marks(lock);
+}
+#endif
 
 /* A tick should take about a tenth of a second, whatever the program does. */
 void

@@ -47,6 +47,22 @@ void tm_schedule_look(size_t live);
 uint64_t tm_schedule_allocations(void);
 void tm_schedule_start(void);       /* tracing starts: count from zero */
 
+/* A block of the MEM or OBJ domain was recorded.  Without a GIL the thread
+   counts, and looks at the clock every so often when a task waits for it. */
+#ifdef Py_GIL_DISABLED
+void tm_schedule_count_batch(struct tm_local *local);
+
+TM_INLINE void
+tm_schedule_count(struct tm_local *local)
+{
+    if (local != NULL
+        && TM_UNLIKELY(++local->allocations >= 1 << 20
+                       || (TM_GET(tm_hot.timers) && local->allocations >= 64)))
+    {
+        tm_schedule_count_batch(local);
+    }
+}
+#else
 TM_INLINE void
 tm_schedule_count_one(void)
 {
@@ -54,5 +70,6 @@ tm_schedule_count_one(void)
         tm_schedule_tick();
     }
 }
+#endif
 
 #endif /* TM_SCHEDULE_H */

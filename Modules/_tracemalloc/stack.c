@@ -30,6 +30,7 @@ tm_stack_thread_new(PyThreadState *tstate)
         threads->prev = th;
     }
     threads = th;
+    tm_hot.several = th->next != NULL;
     ((_PyThreadStateImpl *)tstate)->tracemalloc = th;
     return th;
 }
@@ -134,9 +135,9 @@ tm_stack_forget_code(const void *start, const void *end)
 {
     for (tm_thread *th = threads; th != NULL; th = th->next) {
         for (int i = 0; i < TM_CACHE_SIZE; i++) {
-            const char *ip = th->cache[i].ip;
+            const char *ip = TM_GET(th->cache[i].ip);
             if (ip >= (const char *)start && ip < (const char *)end) {
-                th->cache[i].ip = NULL;
+                TM_SET(th->cache[i].ip, NULL);
             }
         }
     }

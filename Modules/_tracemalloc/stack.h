@@ -46,6 +46,9 @@ struct _tm_thread {
     struct tm_shadow *shadow;
     const PyThreadState *tstate;
     struct _tm_thread *next, *prev;
+#ifdef Py_GIL_DISABLED
+    struct tm_local local;
+#endif
     struct tm_cached cache[TM_CACHE_SIZE];
 };
 typedef struct _tm_thread tm_thread;

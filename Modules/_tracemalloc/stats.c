@@ -2,6 +2,7 @@
 #include "Python.h"
 #include "pyatomic.h"
 #include "stats.h"
+#include "sync.h"
 
 struct tm_hot tm_hot = {
 #ifdef Py_GIL_DISABLED
@@ -18,9 +19,9 @@ static uint64_t lost;       /* atomic */
 void
 tm_stats_grow_raw(size_t size)
 {
-    tm_hot.raw_bytes += size;
+    TM_SET(tm_hot.raw_bytes, tm_hot.raw_bytes + size);
     size_t live = tm_live();
-    if (live > tm_peak()) {
+    if ((ptrdiff_t)live > 0 && live > tm_peak()) {
         tm_hot.peak = live;
         tm_hot.peak_low = TM_PEAK_LOW(live);
         tm_marks_update();
@@ -30,7 +31,7 @@ tm_stats_grow_raw(size_t size)
 void
 tm_stats_shrink_raw(size_t size)
 {
-    tm_hot.raw_bytes -= size;
+    TM_SET(tm_hot.raw_bytes, tm_hot.raw_bytes - size);
 }
 
 static void
@@ -54,6 +55,73 @@ tm_stats_reset_peak(void)
 {
     peak_is(tm_live());
 }
+
+#ifdef Py_GIL_DISABLED
+
+void
+tm_stats_publish(struct tm_local *local)
+{
+    __atomic_fetch_add(&tm_hot.bytes, (size_t)local->pending, __ATOMIC_RELAXED);
+    local->pending = 0;
+    tm_hot.ticks -= local->allocations;
+    local->allocations = 0;
+}
+
+/* Other threads' blocks may be freed before they are published. */
+static size_t
+at_least_0(size_t live)
+{
+    return (ptrdiff_t)live < 0 ? 0 : live;
+}
+
+static TM_NOINLINE void
+look_at_marks(struct tm_local *local)
+{
+    bool lock = tm_lock_marks();
+    if (local != NULL) {
+        tm_stats_publish(local);
+    }
+    size_t live = at_least_0(tm_live());
+    if (live > tm_hot.task_high || live < tm_hot.low) {
+        tm_mark_crossed(live);
+    }
+    else if (live > tm_hot.peak) {
+        tm_hot.peak = live;
+        tm_hot.peak_low = TM_PEAK_LOW(live);
+        tm_marks_update();
+    }
+    if (tm_hot.several && tm_hot.high == tm_hot.peak) {
+        /* Not at each block of a thread that grows: all others would wait for
+           what it writes here. */
+        TM_SET(tm_hot.high, Py_MIN(tm_hot.peak + TM_BATCH, tm_hot.task_high));
+    }
+    tm_unlock_marks(lock);
+}
+
+void
+tm_stats_change(struct tm_local *local, ptrdiff_t by)
+{
+    size_t live;
+    if (local == NULL) {
+        __atomic_fetch_add(&tm_hot.bytes, (size_t)by, __ATOMIC_RELAXED);
+        live = tm_live();
+    }
+    else {
+        local->pending += by;
+        live = tm_live() + (size_t)local->pending;
+        if (local->pending >= TM_BATCH || local->pending <= -TM_BATCH) {
+            __atomic_fetch_add(&tm_hot.bytes, (size_t)local->pending,
+                               __ATOMIC_RELAXED);
+            local->pending = 0;
+        }
+    }
+    live = at_least_0(live);
+    if (live > TM_GET(tm_hot.high) || live < TM_GET(tm_hot.low)) {
+        look_at_marks(local);
+    }
+}
+
+#endif /* Py_GIL_DISABLED */
 
 void
 tm_stats_lose(void)

@@ -2,8 +2,10 @@
  * become due.
  *
  * tm_hot.bytes changes under the GIL (world lock when shared), tm_hot.raw_bytes
- * under the raw lock.  Without the GIL a peak may be missed by the blocks that
- * another thread records in the same instant; with one thread it is exact.
+ * under the raw lock.  Without a GIL a thread collects what it adds and publishes
+ * it in batches (struct tm_local): with one thread totals and peak are exact,
+ * with several the live size is exact when asked for, and the peak may miss
+ * TM_BATCH bytes a thread.
  */
 #ifndef TM_STATS_H
 #define TM_STATS_H
@@ -19,6 +21,15 @@ tm_stats_new_peak(size_t live)
     tm_hot.low = tm_hot.peak_low > tm_hot.task_low ? tm_hot.peak_low
                                                    : tm_hot.task_low;
 }
+
+#ifdef Py_GIL_DISABLED
+#define TM_BATCH ((ptrdiff_t)64 * 1024)
+/* The blocks of this thread grew (or shrank) by so much.  local: NULL when there
+   was no memory for it. */
+void tm_stats_change(struct tm_local *local, ptrdiff_t by);
+/* Into the totals with it.  World lock held, or the world is stopped. */
+void tm_stats_publish(struct tm_local *local);
+#endif
 
 TM_INLINE void
 tm_stats_grow(size_t size)

@@ -6,6 +6,8 @@ tm_mutex_t tm_locks[TM_NRANKS] = {
     TM_MUTEX_INIT, TM_MUTEX_INIT, TM_MUTEX_INIT, TM_MUTEX_INIT, TM_MUTEX_INIT,
 };
 
+_Py_thread_local bool tm_raw_held;
+
 #ifdef Py_DEBUG
 static _Thread_local unsigned held_ranks;
 

@@ -5,10 +5,16 @@
  * so their tables have the raw lock; new sites and contexts are made under the
  * names lock, because both kinds of callers make them.
  *
- * More than one GIL (own-GIL subinterpreters) or none (free-threaded build):
- * TM_GATE_SHARED is set in tm_hot.gate and every step takes the world lock.
- * It is set by a thread that holds the only GIL, before the second one can
- * run, and never cleared while the process lives.
+ * More than one GIL (own-GIL subinterpreters): TM_GATE_SHARED is set in
+ * tm_hot.gate and every step takes the world lock.  It is set by a thread that
+ * holds the only GIL, before the second one can run, and never cleared while
+ * the process lives.
+ *
+ * No GIL (free-threaded build): the gate is always set, but what a thread
+ * records of its blocks meets others only in the shard of the table that the
+ * address falls into, which has a lock of its own (traces.h), taken last and
+ * for the look-up alone.  Totals are kept by thread and published in batches.
+ * The world lock guards marks, tasks and the peak.
  *
  * Ranks, outermost first: world (1), raw (2), names (3), arenas (4).  A thread
  * takes them in this order only; debug builds assert it.  No Python code, no
@@ -65,7 +71,7 @@ tm_unlock(enum tm_rank rank)
 static inline bool
 tm_lock_world(void)
 {
-    bool shared = tm_hot.gate & TM_GATE_SHARED;
+    bool shared = TM_GET(tm_hot.gate) & TM_GATE_SHARED;
     if (TM_UNLIKELY(shared)) {
         tm_lock(TM_WORLD);
     }
@@ -79,6 +85,70 @@ tm_unlock_world(bool taken)
         tm_unlock(TM_WORLD);
     }
 }
+
+/* The same around what the MEM and OBJ hooks do: without a GIL the shards have
+   their own locks. */
+static inline bool
+tm_lock_blocks(void)
+{
+#ifdef Py_GIL_DISABLED
+    return false;
+#else
+    return tm_lock_world();
+#endif
+}
+
+static inline void
+tm_unlock_blocks(bool taken)
+{
+    tm_unlock_world(taken);
+}
+
+/* This thread is inside tm_lock_raw() and may be changing totals. */
+extern _Py_thread_local bool tm_raw_held;
+
+/* World (when shared) and raw lock; returns what tm_unlock_raw() needs. */
+static inline bool
+tm_lock_raw(void)
+{
+    bool world = tm_lock_world();
+    tm_lock(TM_RAW);
+    tm_raw_held = true;
+    return world;
+}
+
+static inline void
+tm_unlock_raw(bool world)
+{
+    tm_raw_held = false;
+    tm_unlock(TM_RAW);
+    tm_unlock_world(world);
+}
+
+#ifdef Py_GIL_DISABLED
+/* What the world lock guards when a hook gets there: marks, tasks, the peak.
+   Returns whether it was taken. */
+static inline bool
+tm_lock_marks(void)
+{
+    bool lock = !tm_raw_held;
+    if (lock) {
+        tm_lock(TM_WORLD);
+    }
+    return lock;
+}
+
+static inline void
+tm_unlock_marks(bool taken)
+{
+    if (taken) {
+        tm_unlock(TM_WORLD);
+    }
+}
+#else
+#  define tm_lock_marks() false     /* the caller has it already */
+#  define tm_unlock_marks(taken) ((void)(taken))
+#endif
 
 /* Fork: the parent holds every lock across fork() so that the child sees whole
    tables; the child makes them anew, since their owners are gone. */

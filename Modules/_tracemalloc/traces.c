@@ -6,7 +6,53 @@
 
 #include <string.h>
 
-struct tm_table tm_traces_big, tm_traces_raw;
+struct tm_shard tm_traces_big[TM_SHARDS];
+struct tm_table tm_traces_raw;
+
+#ifdef Py_GIL_DISABLED
+
+static void
+make_locks(void)
+{
+    const tm_mutex_t fresh = TM_MUTEX_INIT;
+    for (int i = 0; i < TM_SHARDS; i++) {
+        tm_traces_big[i].lock = fresh;
+    }
+}
+
+void
+tm_traces_before_fork(void)
+{
+    for (int i = 0; i < TM_SHARDS; i++) {
+        tm_mutex_acquire(&tm_traces_big[i].lock);
+    }
+}
+
+void
+tm_traces_after_fork(bool child)
+{
+    if (child) {
+        make_locks();
+        return;
+    }
+    for (int i = TM_SHARDS - 1; i >= 0; i--) {
+        tm_mutex_release(&tm_traces_big[i].lock);
+    }
+}
+
+#else
+
+void
+tm_traces_before_fork(void)
+{
+}
+
+void
+tm_traces_after_fork(bool Py_UNUSED(child))
+{
+}
+
+#endif
 
 /* --- slots --- */
 
@@ -137,14 +183,24 @@ tm_traces_scan(tm_trace_cb cb, void *arg)
     for (size_t i = 0; i < registry.count; i++) {
         slots_each(registry.list[i], false, cb, arg);
     }
-    tm_table_each(&tm_traces_big, 0, cb, arg);
+    for (int i = 0; i < TM_SHARDS; i++) {
+        struct tm_shard *shard = &tm_traces_big[i];
+#ifdef Py_GIL_DISABLED
+        tm_mutex_acquire(&shard->lock);
+#endif
+        tm_table_each(&shard->table, 0, cb, arg);
+        tm_shard_unlock(shard);
+    }
     tm_table_each(&tm_traces_raw, 0, cb, arg);
 }
 
 size_t
 tm_traces_bound(void)
 {
-    size_t n = tm_traces_big.count + tm_traces_raw.count;
+    size_t n = tm_traces_raw.count;
+    for (int i = 0; i < TM_SHARDS; i++) {
+        n += tm_traces_big[i].table.count;
+    }
     for (size_t i = 0; i < registry.count; i++) {
         n += registry.list[i]->count;
     }
@@ -158,6 +214,25 @@ add_size(void *arg, uint32_t Py_UNUSED(domain), uintptr_t Py_UNUSED(addr),
     *(size_t *)arg += size;
 }
 
+void
+tm_traces_clear_tables(void)
+{
+    for (int i = 0; i < TM_SHARDS; i++) {
+        tm_table_clear(&tm_traces_big[i].table);
+    }
+    tm_table_clear(&tm_traces_raw);
+}
+
+size_t
+tm_traces_idle(void)
+{
+    size_t n = tm_table_idle(&tm_traces_raw);
+    for (int i = 0; i < TM_SHARDS; i++) {
+        n += tm_table_idle(&tm_traces_big[i].table);
+    }
+    return n;
+}
+
 const char *
 tm_traces_check(size_t *bytes, size_t *raw_bytes)
 {
@@ -167,6 +242,9 @@ tm_traces_check(size_t *bytes, size_t *raw_bytes)
         }
         slots_each(registry.list[i], true, add_size, bytes);
     }
-    const char *wrong = tm_table_check(&tm_traces_big, bytes);
+    const char *wrong = NULL;
+    for (int i = 0; i < TM_SHARDS && wrong == NULL; i++) {
+        wrong = tm_table_check(&tm_traces_big[i].table, bytes);
+    }
     return wrong ? wrong : tm_table_check(&tm_traces_raw, raw_bytes);
 }

@@ -16,10 +16,58 @@
 #ifndef TM_TRACES_H
 #define TM_TRACES_H
 
+#include "sync.h"
 #include "table.h"
 #include "types.h"
 
-extern struct tm_table tm_traces_big, tm_traces_raw;
+/* `big` is one table under the GIL.  Without one it is cut into shards, each for
+   stretches of addresses that an allocator gives to one thread at a time. */
+#ifdef Py_GIL_DISABLED
+#  define TM_SHARD_BITS 6
+#else
+#  define TM_SHARD_BITS 0
+#endif
+#define TM_SHARDS (1 << TM_SHARD_BITS)
+
+struct tm_shard {
+    struct tm_table table;
+#ifdef Py_GIL_DISABLED
+    tm_mutex_t lock;
+    char apart[64];             /* from the next one's cache lines */
+#endif
+};
+
+extern struct tm_shard tm_traces_big[TM_SHARDS];
+extern struct tm_table tm_traces_raw;
+
+/* The shard of an address, locked; under the GIL there is nothing to lock. */
+static inline struct tm_shard *
+tm_shard_lock(uintptr_t addr)
+{
+#ifdef Py_GIL_DISABLED
+    uint64_t hash = (uint64_t)(addr >> 16) * UINT64_C(0x9e3779b97f4a7c15);
+    struct tm_shard *shard = &tm_traces_big[hash >> (64 - TM_SHARD_BITS)];
+    tm_mutex_acquire(&shard->lock);
+    return shard;
+#else
+    (void)addr;
+    return &tm_traces_big[0];
+#endif
+}
+
+static inline void
+tm_shard_unlock(struct tm_shard *shard)
+{
+#ifdef Py_GIL_DISABLED
+    tm_mutex_release(&shard->lock);
+#else
+    (void)shard;
+#endif
+}
+
+/* Fork: all of them; in the child they are made anew. */
+void tm_traces_before_fork(void);
+void tm_traces_after_fork(bool child);
 
 /* --- slots --- */
 
@@ -53,6 +101,8 @@ size_t tm_slots_pools(void);
 void tm_traces_scan(tm_trace_cb cb, void *arg);
 /* An upper bound of how many there are. */
 size_t tm_traces_bound(void);
+void tm_traces_clear_tables(void);
+size_t tm_traces_idle(void);        /* bytes of empty entries */
 const char *tm_traces_check(size_t *bytes, size_t *raw_bytes);
 
 #endif /* TM_TRACES_H */

@@ -83,9 +83,29 @@ enum {
     TM_GATE_MUTED = 4,      /* some thread records nothing (tm_mute_begin) */
 };
 
+/* Fields that other threads may read or write meanwhile when there is no GIL. */
+#ifdef Py_GIL_DISABLED
+#  define TM_GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#  define TM_SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
+#else
+#  define TM_GET(field) (field)
+#  define TM_SET(field, value) ((void)((field) = (value)))
+#endif
+
+/* What a thread keeps to itself when there is no GIL, so that threads record
+   without meeting (owner: stats room; a part of tm_thread).  Others read it
+   only while the world is stopped. */
+struct tm_local {
+    ptrdiff_t pending;          /* bytes not yet in tm_hot.bytes */
+    int64_t allocations;        /* not yet in tm_hot.ticks */
+    int64_t until;              /* bytes until the next sample */
+    const void *fresh;          /* as tm_hot.fresh */
+};
+
 /* What the inline halves touch on every call.
    Guard of all fields, unless said otherwise: the GIL, or the world lock once
-   TM_GATE_SHARED is set (see sync.h). */
+   TM_GATE_SHARED is set (see sync.h).  Without a GIL `bytes` is atomic, `fresh`
+   and `until` are in tm_local, and `ticks` is counted down in batches. */
 struct tm_hot {
     unsigned gate;              /* 0: the inline half may do it all */
     size_t bytes;               /* live bytes of the MEM and OBJ domains */
@@ -103,6 +123,8 @@ struct tm_hot {
     /* Not on every call. */
     bool fused;                 /* MEM and OBJ are fused with pymalloc: a block
                                    of a pool without slots is not traced */
+    bool timers;                /* a task waits for a time */
+    bool several;               /* more than one thread records */
     bool sampling;              /* blocks are sampled by bytes */
     size_t peak;                /* largest bytes + raw_bytes, unless `high` is
                                    larger: see tm_peak() */
@@ -117,14 +139,18 @@ extern struct tm_hot tm_hot;
 static inline size_t
 tm_live(void)
 {
-    return tm_hot.bytes + tm_hot.raw_bytes;
+    return TM_GET(tm_hot.bytes) + TM_GET(tm_hot.raw_bytes);
 }
 
 /* Largest traced size since the start or the last reset. */
 static inline size_t
 tm_peak(void)
 {
+#ifdef Py_GIL_DISABLED
+    return TM_GET(tm_hot.peak);         /* `high` may leave room above it */
+#else
     return tm_hot.peak > tm_hot.high ? tm_hot.peak : tm_hot.high;
+#endif
 }
 
 /* The marks follow from the peak and from what tasks wait for. */
@@ -132,10 +158,10 @@ static inline void
 tm_marks_update(void)
 {
     tm_hot.peak = tm_peak();
-    tm_hot.high = tm_hot.peak < tm_hot.task_high ? tm_hot.peak
-                                                 : tm_hot.task_high;
-    tm_hot.low = tm_hot.peak_low > tm_hot.task_low ? tm_hot.peak_low
-                                                   : tm_hot.task_low;
+    TM_SET(tm_hot.high, tm_hot.peak < tm_hot.task_high ? tm_hot.peak
+                                                       : tm_hot.task_high);
+    TM_SET(tm_hot.low, tm_hot.peak_low > tm_hot.task_low ? tm_hot.peak_low
+                                                         : tm_hot.task_low);
 }
 
 /* A peak is past once this much of it is gone. */
