@@ -23,7 +23,7 @@
 #include "pycore_gc.h"            // what pycore_tstate.h takes for granted
 #include "pycore_tstate.h"        // _PyThreadStateImpl
 
-#define TM_CACHE_SIZE 512           /* entries, a power of two */
+#define TM_CACHE_SIZE 2048          /* entries, a power of two */
 
 struct tm_cached {
     const void *ip;             /* instruction; NULL: empty */
