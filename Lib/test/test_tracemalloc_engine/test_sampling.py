@@ -138,6 +138,28 @@ class Recorded(Untraced):
         self.assertGreater(len(engine._freeze()), 10)
         self.assertEqual(engine.get_sample_interval(), 64)
 
+    def test_live_filters(self):
+        engine._set_filters([(False, FILE, 0, False, -1)])
+        size, columns, kept = measure(INTERVAL, 1, lambda: held(even_numbers()))
+        self.assertNotIn(FILE, columns.stats())
+        # Where a block comes from that is not drawn, nobody knows.
+        self.assertGreater(size, 1 << 20)
+        del kept
+        engine._set_filters([(True, FILE, 0, False, -1)])
+        size, columns, kept = measure(INTERVAL, 1, lambda: held(even_numbers()))
+        self.assertEqual(list(columns.stats()), [FILE])
+        self.assertAlmostEqual(columns.total_size, size, delta=size / 4)
+
+    def test_blocks_that_were_not_drawn_look_untraced(self):
+        engine._sample_seed(1)
+        engine.start(1, 1 << 40)
+        thing = bytearray(1000)
+        self.assertIsNone(engine._get_object_traceback(thing))
+        self.assertIsNone(engine.get_object_trace(thing))
+        self.assertEqual((engine.get_traces(), engine._get_traces(),
+                          engine.get_stats()), ({}, [], {}))
+        self.assertGreaterEqual(engine.get_traced_memory()[0], 1000)
+
     def test_threads(self):
         engine.start(1, INTERVAL)
         kept = []

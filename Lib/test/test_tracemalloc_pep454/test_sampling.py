@@ -3,6 +3,7 @@
 import _tracemalloc
 import copy
 import io
+import json
 import math
 import os
 import pickle
@@ -429,6 +430,71 @@ class GroupedTests(unittest.TestCase):
                                    "count=1")
         # Errors of sums that share blocks are not known.
         self.assertNotIn("±", lines[2])
+
+
+class DifferenceTests(unittest.TestCase):
+    """What services write about two snapshots."""
+
+    def setUp(self):
+        from tracemalloc._difference import Difference
+        old = sampled({0x1000: TRACES[0x1000]})
+        self.estimated = Difference(old, sampled())
+        self.exact = Difference(Snapshot(util.BEFORE, 1, {}),
+                                Snapshot(util.AFTER, 1, TRACES))
+
+    def test_text(self):
+        lines = self.estimated.text().splitlines()
+        self.assertEqual(lines[1], "lib/a.py:7: size=2386 B ±1402 B "
+                                   "(+1354 B ±1722 B), count=18 (+2)")
+        self.assertIn("Sizes and counts are estimated, sample interval 1000 B",
+                      lines)
+        self.assertNotIn("±", self.exact.text())
+        self.assertNotIn("estimated", self.exact.text())
+
+    def test_json(self):
+        data = json.loads(self.estimated.json())
+        self.assertEqual(data["sample_interval"], 1000)
+        self.assertEqual((data["lines"][1]["stderr"],
+                          data["lines"][1]["diff_stderr"]), (1402, 1722))
+        data = json.loads(self.exact.json())
+        self.assertNotIn("sample_interval", data)
+        self.assertNotIn("stderr", data["lines"][0])
+
+
+class LiveTests(util.Untraced):
+    """The whole way, from the engine to the text."""
+
+    def test_display(self):
+        tracemalloc.start(5, 1000)
+        kept = [util.allocate(100) for _ in range(10_000)]
+        out = io.StringIO()
+        top = tracemalloc.DisplayTop()
+        top.color = False
+        snapshot = top.display(3, file=out)
+        lines = out.getvalue().splitlines()
+        self.assertIn("(estimated, sample interval 1000 B)", lines[0])
+        self.assertRegex(lines[1], r"util\.py:\d+: size=1\d+ KiB ±\d+ KiB, ")
+        self.assertEqual(snapshot.sample_interval, 1000)
+        estimate = snapshot.stats[util.PLACE[0]][util.PLACE[1]]
+        exact = 10_000 * sys.getsizeof(kept[0])
+        self.assertAlmostEqual(estimate.size, exact, delta=5 * estimate.stderr)
+        self.assertAlmostEqual(estimate.count, 10_000, delta=2500)
+        # Growth of what is held, by the difference of two estimates.
+        old = tracemalloc.take_snapshot()
+        kept += [util.allocate(100) for _ in range(10_000)]
+        line = tracemalloc.take_snapshot().compare_to(old, "lineno")[0]
+        self.assertEqual(line.traceback[0].lineno, util.PLACE[1])
+        self.assertAlmostEqual(line.size_diff, exact,
+                               delta=5 * line.diff_stderr)
+        self.assertIn("estimated", str(line))
+
+    def test_get_stats(self):
+        tracemalloc.start(1, 1000)
+        kept = util.allocate(1_000_000)
+        found = tracemalloc.get_stats()[util.PLACE[0]][util.PLACE[1]]
+        self.assertIsInstance(found, tracemalloc.Estimate)
+        self.assertEqual(found, (sys.getsizeof(kept), 1))
+        self.assertAlmostEqual(found.stderr, 0)
 
 
 class FileTests(unittest.TestCase):
