@@ -26,7 +26,7 @@ def _frames(text: str) -> int:
 
 def _bytes(text: str) -> int:
     number = int(text)
-    if number < 1:
+    if not 1 <= number < 1 << 63:
         raise argparse.ArgumentTypeError("it must be 1 or more")
     return number
 
@@ -184,16 +184,6 @@ _OWN = {__file__, os.path.join(os.path.dirname(__file__), "__main__.py"),
         "<frozen runpy>"}
 
 
-def _start(options):
-    arguments = {}
-    if options.sample is not None:
-        arguments["sample_interval"] = options.sample
-    try:
-        _tracemalloc.start(options.nframe, **arguments)
-    except TypeError:
-        raise Failure("run: this engine does not sample", 2) from None
-
-
 def run(options):
     """Get all ready; return what runs the program, for the end of main()."""
     # Imported now, so as not to be seen as the program's: what shows the top,
@@ -215,7 +205,7 @@ def run(options):
 
     def program():
         try:
-            _start(options)
+            _tracemalloc.start(options.nframe, sample_interval=options.sample)
             exec(code if spec is not None or not isinstance(code, bytes)
                  else compile(code, name, "exec", dont_inherit=True), values)
         except BaseException as error:

@@ -106,7 +106,7 @@ class _Process:
         self.pid = os.getpid()
         self.counter = 0
         self.last = None        # the last snapshot, for a later difference
-        self.limit = None       # the traceback limit before start()
+        self.before = None      # limit and sample interval before start()
 
     def stem(self) -> str:
         """How the names of the next files begin."""
@@ -147,20 +147,21 @@ def forget() -> None:
 
 def start(nframe: int, sample_interval: int | None) -> None:
     """Start tracing; by default a forked child does not go on with it."""
-    process().limit = _tracemalloc.get_traceback_limit()
+    process().before = (_tracemalloc.get_traceback_limit(),
+                        _tracemalloc.get_sample_interval())
     _tracemalloc.set_traceback_limit(nframe)
-    if sample_interval is None:
-        _tracemalloc.enable()
-    else:
-        _tracemalloc.start(nframe, sample_interval=sample_interval)
+    if sample_interval is not None:
+        _tracemalloc.set_sample_interval(sample_interval)
+    _tracemalloc.enable()
 
 
 def stop() -> None:
-    """Stop tracing; the program finds its traceback limit as it was."""
+    """Stop tracing; the program finds its settings as they were."""
     _tracemalloc.stop()
-    limit, process().limit = process().limit, None
-    if limit is not None:
-        _tracemalloc.set_traceback_limit(limit)
+    before, process().before = process().before, None
+    if before is not None:
+        _tracemalloc.set_traceback_limit(before[0])
+        _tracemalloc.set_sample_interval(before[1])
 
 
 def take() -> Snapshot:
@@ -231,8 +232,8 @@ def _checked(nframe, directory, sample_interval):
         if not isinstance(sample_interval, int):
             raise TypeError("sample_interval must be an int or None, not "
                             f"{type(sample_interval).__name__}")
-        if sample_interval < 1:
-            raise ValueError("sample_interval must be 1 or more")
+        if not 1 <= sample_interval < 1 << 63:
+            raise ValueError("sample_interval must be in range [1; 2**63 - 1]")
     return nframe, os.path.abspath(os.fsdecode(directory)), sample_interval
 
 

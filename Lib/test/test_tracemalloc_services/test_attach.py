@@ -82,6 +82,13 @@ class CommandTests(AttachTest):
         self.assertIn(":5: size=", (self.folder / "top.txt").read_text())
         self.assertEqual(service.files(), [])
 
+    def test_sample(self):
+        service = self.sleeper()
+        self.attach(service.pid, "start", "--sample", "1000")
+        self.attach(service.pid, "snapshot", "-o", "x.snapshot")
+        snapshot = tracemalloc.Snapshot.load(self.folder / "x.snapshot")
+        self.assertEqual(snapshot.sample_interval, 1000)
+
     def test_refusals(self):
         service = self.sleeper()
         for action in ("snapshot", "diff", "top"):

@@ -119,6 +119,14 @@ class RunTests(ServiceTest):
         top = snapshot.statistics("lineno")[0]
         self.assertEqual(top.traceback[0].lineno, 2)
 
+    def test_sample(self):
+        self.write(self.PROGRAM)
+        done = self.run_it("-o", "x.snapshot", "--sample", "1000",
+                           "program.py")
+        self.check(done)
+        snapshot = tracemalloc.Snapshot.load(self.folder / "x.snapshot")
+        self.assertEqual(snapshot.sample_interval, 1000)
+
     def test_output_fails(self):
         self.write(self.PROGRAM)
         done = self.run_it("-o", "no/such/folder", "program.py")

@@ -121,6 +121,16 @@ class PairTests(ServiceTest):
         service.finish()
 
 
+    def test_sample(self):
+        service = self.talker("import tracemalloc", options=(
+            "-X", "tracemalloc_signal=USR2,sample_interval=1000"))
+        first, _, lines = service.pair(lambda: self.tell(service, "leak(99)"))
+        self.check_leak(lines, service.script)
+        self.assertEqual(first.sample_interval, 1000)
+        service.say("say(tracemalloc.get_sample_interval())")
+        service.expect("1")
+
+
 class WhereverItComesTests(ServiceTest):
     """The main thread need not be running Python code."""
 
