@@ -105,7 +105,11 @@ class Task:
 
     def is_scheduled(self) -> bool:
         """Return whether the task is scheduled."""
-        return any(task is self for task in _tracemalloc._task_list())
+        # No generator: 3.13.5 crashes when there is no memory for one.
+        for task in _tracemalloc._task_list():
+            if task is self:
+                return True
+        return False
 
     def _retrigger(self, delay, threshold):
         """Change what the task waits for, and start anew if it waits."""
