@@ -42,7 +42,7 @@ read_interval(PyObject *number, uint64_t *interval)
 }
 
 PyDoc_STRVAR(start_doc,
-"start($module, nframe=1, /, sample_interval=None)\n--\n\n"
+"start($module, nframe=1, /, *, sample_interval=None)\n--\n\n"
 "Begin to trace memory blocks, keeping at most nframe frames of each one's\n"
 "traceback.  With a sample interval above 1, one block in so many bytes is\n"
 "traced, by chance; None: that of set_sample_interval().  Nothing changes when\n"
@@ -55,7 +55,7 @@ tm_mod_start(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
     PyObject *sample = Py_None;
     uint64_t before = tm_get_sample_interval(), interval = before;
     int limit = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|iO:start", names, &limit,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i$O:start", names, &limit,
                                      &sample)
         || (sample != Py_None && read_interval(sample, &interval) < 0)) {
         return NULL;

@@ -220,7 +220,7 @@ class Packed(unittest.TestCase):
 
 class Peaks(Untraced):
     def freeze(self, interval=1):
-        engine.start(25, interval)
+        engine.start(25, sample_interval=interval)
         kept = [bytes(1000) for _ in range(100)]
         peak = engine._freeze_peak()
         engine.stop()
@@ -308,7 +308,7 @@ class Peaks(Untraced):
 
 class SumsOnly(Untraced):
     def test_packed(self):
-        engine.start(1, 50)
+        engine.start(1, sample_interval=50)
         kept = [bytes(1000) for _ in range(100)]
         sums = engine._freeze(False)
         engine.stop()

@@ -49,7 +49,7 @@ def even_numbers(total=2 << 20):
 def measure(interval, seed, work):
     """Traced size and Columns of what a function returns."""
     engine._sample_seed(seed)
-    engine.start(1, interval)
+    engine.start(1, sample_interval=interval)
     try:
         kept = work()
         size = engine.get_traced_memory()[0]
@@ -63,7 +63,7 @@ class Recorded(Untraced):
         numbers = even_numbers(1 << 18)
         results = []
         for interval in (None, 1):
-            engine.start(3, interval)
+            engine.start(3, sample_interval=interval)
             kept = held(numbers)
             columns = engine._freeze()
             engine.stop()
@@ -114,7 +114,7 @@ class Recorded(Untraced):
 
     def test_freed_samples_go(self):
         engine._sample_seed(3)
-        engine.start(1, INTERVAL)
+        engine.start(1, sample_interval=INTERVAL)
         kept = held(even_numbers())
         full = len(engine._freeze())
         del kept
@@ -129,7 +129,7 @@ class Recorded(Untraced):
         self.assertNotEqual(drawn(1), drawn(2))
 
     def test_clear(self):
-        engine.start(1, 64)
+        engine.start(1, sample_interval=64)
         kept = held(even_numbers(1 << 18))
         engine.clear_traces()
         self.assertLess(engine.get_traced_memory()[0], 10_000)
@@ -152,7 +152,7 @@ class Recorded(Untraced):
 
     def test_blocks_that_were_not_drawn_look_untraced(self):
         engine._sample_seed(1)
-        engine.start(1, 1 << 40)
+        engine.start(1, sample_interval=1 << 40)
         thing = bytearray(1000)
         self.assertIsNone(engine._get_object_traceback(thing))
         self.assertIsNone(engine.get_object_trace(thing))
@@ -161,7 +161,7 @@ class Recorded(Untraced):
         self.assertGreaterEqual(engine.get_traced_memory()[0], 1000)
 
     def test_threads(self):
-        engine.start(1, INTERVAL)
+        engine.start(1, sample_interval=INTERVAL)
         kept = []
         threads = [threading.Thread(
             target=lambda: kept.append(held(even_numbers(1 << 18))))
@@ -178,7 +178,7 @@ class Recorded(Untraced):
     @unittest.skipUnless(_testcapi, "needs _testcapi")
     def test_tracked_memory(self):
         engine._sample_seed(3)
-        engine.start(1, 1000)
+        engine.start(1, sample_interval=1000)
         for i in range(4000):
             _testcapi.tracemalloc_track(7, 16 * (i + 1), 100)
         self.assertGreaterEqual(engine.get_traced_memory()[0], 400_000)
@@ -195,7 +195,7 @@ class Recorded(Untraced):
 class Totals(Untraced):
     def sizes(self, interval):
         """Traced size at some points of a program."""
-        engine.start(1, interval)
+        engine.start(1, sample_interval=interval)
         points = []
         kept = held(even_numbers(1 << 19))
         points.append(engine.get_traced_memory())
@@ -221,7 +221,7 @@ class Totals(Untraced):
                 self.assertAlmostEqual(one[1], other[1], delta=2000)
 
     def test_nothing_is_left(self):
-        engine.start(1, 100)
+        engine.start(1, sample_interval=100)
         before = engine.get_traced_memory()[0]
         for _ in range(20):
             held(even_numbers(1 << 16))
@@ -232,7 +232,7 @@ class Totals(Untraced):
         code = (
             "import _tracemalloc as t\n"
             "def work(interval):\n"
-            "    t._sample_seed(1); t.start(1, interval)\n"
+            "    t._sample_seed(1); t.start(1, sample_interval=interval)\n"
             "    kept = [bytes(100) for _ in range(20000)]\n"
             "    size = t.get_traced_memory()[0]\n"
             "    found = t._freeze(False).total_size\n"
@@ -262,7 +262,7 @@ class Unbiased(Untraced):
         numbers = even_numbers(60 << 20)
         for k in range(LINES):              # lines of very different size
             numbers[k] = max(1, numbers[k] // (1 + (7 * k) % LINES))
-        engine.start(1, 1)
+        engine.start(1, sample_interval=1)
         kept = held(numbers)
         lines = engine._freeze(False).stats()[FILE]
         engine.stop()

@@ -270,7 +270,7 @@ class FileTests(util.Traced):
 
 class SampledPeakTests(util.Untraced):
     def test_estimated(self):
-        tracemalloc.start(5, 1000)
+        tracemalloc.start(5, sample_interval=1000)
         size = climb_and_fall()
         snapshot = tracemalloc.take_snapshot(peak=True)
         self.assertEqual(snapshot.sample_interval, 1000)

