@@ -106,9 +106,11 @@ pool_need_slots(poolp pool)
 {
     if (pool->trace_slots == NULL) {
         pymem_uint szidx = pool->szidx;
+        size_t count = tm_hot.sampling
+                       ? POOL_SIZE / ALIGNMENT / sizeof(tm_slot_t)
+                       : NUMBLOCKS(szidx);
         pool->trace_slots = tm_slots_attach(pool, POOL_OVERHEAD,
-                                            INDEX2SIZE(szidx),
-                                            NUMBLOCKS(szidx));
+                                            INDEX2SIZE(szidx), count);
     }
     return pool->trace_slots != NULL;
 }
@@ -134,36 +136,6 @@ pool_ignores(poolp pool, const void *block, tm_ctx_t ctx)
 
 /* --- malloc and calloc --- */
 
-/* Any block, whatever has to be found out first. */
-static TM_NOINLINE void
-record_small_slow(PyThreadState *tstate, void *block, size_t size)
-{
-    poolp pool = POOL_ADDR(block);
-    bool world = tm_lock_world();
-    if (tm_muted) {
-        /* the slot says so already */
-    }
-    else if (!(tm_hot.gate & TM_GATE_OFF)) {
-        tm_ctx_t ctx = tm_record_choose(tstate, size);
-        if (pool_ignores(pool, block, ctx)) {
-            /* nothing to remember */
-        }
-        else if (pool_need_slots(pool)) {
-            pymem_uint szidx = pool->szidx;
-            tm_record_count_one(tstate);
-            tm_record_in_slot(slot_of_block(pool, block, szidx), block, size,
-                              INDEX2SIZE(szidx), ctx);
-        }
-        else {
-            tm_stats_lose();
-        }
-    }
-    else {
-        tm_hook_seen();
-    }
-    tm_unlock_world(world);
-}
-
 static TM_NOINLINE void *
 recorded_ticks(void *block, size_t size)
 {
@@ -179,14 +151,10 @@ recorded_marks(void *block, size_t live)
     return block;
 }
 
-/* Write the slot and count the block. */
+/* Count a block that was recorded. */
 TM_INLINE void *
-recorded_in_slot(poolp pool, void *block, size_t size, tm_ctx_t slot_ctx)
+recorded_counts(void *block, size_t size)
 {
-    pymem_uint szidx = (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT;
-    *slot_of_block(pool, block, szidx) =
-        TM_SLOT_MAKE(slot_ctx, -(uint32_t)size & (ALIGNMENT - 1));
-    tm_hot.fresh = block;
     if (TM_UNLIKELY(--tm_hot.ticks < 0)) {
         return recorded_ticks(block, size);
     }
@@ -199,6 +167,52 @@ recorded_in_slot(poolp pool, void *block, size_t size, tm_ctx_t slot_ctx)
         tm_stats_new_peak(live);
     }
     return block;
+}
+
+#include "obmalloc_sampled.h"
+
+/* Any block, whatever has to be found out first. */
+static TM_NOINLINE void
+record_small_slow(PyThreadState *tstate, void *block, size_t size)
+{
+    poolp pool = POOL_ADDR(block);
+    bool world = tm_lock_world();
+    if (tm_muted) {
+        /* the slot says so already */
+    }
+    else if (tm_hot.gate & TM_GATE_OFF) {
+        tm_hook_seen();
+    }
+    else if (tm_hot.sampling) {
+        sampled_record(tstate, pool, block, size);
+    }
+    else {
+        tm_ctx_t ctx = tm_record_capture(tstate);
+        if (pool_ignores(pool, block, ctx)) {
+            /* nothing to remember */
+        }
+        else if (pool_need_slots(pool)) {
+            pymem_uint szidx = pool->szidx;
+            tm_record_count_one(tstate);
+            tm_record_in_slot(slot_of_block(pool, block, szidx), block, size,
+                              INDEX2SIZE(szidx), ctx);
+        }
+        else {
+            tm_stats_lose();
+        }
+    }
+    tm_unlock_world(world);
+}
+
+/* Write the slot and count the block. */
+TM_INLINE void *
+recorded_in_slot(poolp pool, void *block, size_t size, tm_ctx_t slot_ctx)
+{
+    pymem_uint szidx = (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT;
+    *slot_of_block(pool, block, szidx) =
+        TM_SLOT_MAKE(slot_ctx, -(uint32_t)size & (ALIGNMENT - 1));
+    tm_hot.fresh = block;
+    return recorded_counts(block, size);
 }
 
 /* The slow half as a tail call, so that the fast half of a hook calls nothing
@@ -234,21 +248,6 @@ recorded(PyThreadState *tstate, void *block, size_t size)
         return recorded_slow(tstate, block, size);
     }
     return recorded_in_slot(pool, block, size, ctx);
-}
-
-/* The same when tracing samples and this block is passed over: its size alone
-   is kept. */
-TM_INLINE void *
-recorded_sampled(PyThreadState *tstate, void *block, size_t size)
-{
-    poolp pool = POOL_ADDR(block);
-    if (TM_UNLIKELY(tm_hot.gate) || TM_UNLIKELY(pool->trace_slots == NULL)
-        || TM_UNLIKELY(tm_hot.until < (int64_t)size))
-    {
-        return recorded_slow(tstate, block, size);
-    }
-    tm_hot.until -= (int64_t)size;
-    return recorded_in_slot(pool, block, size, TM_SLOT_CTX_UNSAMPLED);
 }
 
 /* Not served from a pool: pymalloc asks the RAW domain, as part of this
@@ -361,7 +360,10 @@ static TM_NOINLINE void
 forget_small_slow(poolp pool, const void *block)
 {
     bool world = tm_lock_world();
-    if (pool->trace_slots != NULL) {
+    if (tm_hot.sampling) {
+        sampled_forget(pool, block);
+    }
+    else if (pool->trace_slots != NULL) {
         pymem_uint szidx = pool->szidx;
         tm_record_clear_slot(slot_of_block(pool, block, szidx), block,
                              INDEX2SIZE(szidx));
@@ -424,35 +426,38 @@ forget_and_free(OMState *state, poolp pool, void *block)
     (void)pymalloc_free_block(state, pool, block);
 }
 
-/* A pool that was not looked up lately, or no pool at all. */
-static TM_NOINLINE void
-free_unknown(OMState *state, poolp pool, void *block)
-{
-    if (!find_pool(state, block, pool)) {
-        free_large(state, block);
-        return;
+#define FREE(prefix, forget_and_free) \
+    /* A pool that was not looked up lately, or no pool at all. */ \
+    static TM_NOINLINE void \
+    prefix##_free_unknown(OMState *state, poolp pool, void *block) \
+    { \
+        if (!find_pool(state, block, pool)) { \
+            free_large(state, block); \
+            return; \
+        } \
+        forget_and_free(state, pool, block); \
+    } \
+    static void \
+    prefix##_free(void *Py_UNUSED(ctx), void *block) \
+    { \
+        if (block == NULL) { \
+            return; \
+        } \
+        OMState *state = get_state(); \
+        poolp pool = POOL_ADDR(block); \
+        if (TM_UNLIKELY(tm_hot.gate)) { \
+            free_slow(state, pool, block); \
+        } \
+        else if (TM_UNLIKELY(*known_pool(pool) != pool)) { \
+            prefix##_free_unknown(state, pool, block); \
+        } \
+        else { \
+            forget_and_free(state, pool, block); \
+        } \
     }
-    forget_and_free(state, pool, block);
-}
 
-static void
-traced_free(void *Py_UNUSED(ctx), void *block)
-{
-    if (block == NULL) {
-        return;
-    }
-    OMState *state = get_state();
-    poolp pool = POOL_ADDR(block);
-    if (TM_UNLIKELY(tm_hot.gate)) {
-        free_slow(state, pool, block);
-    }
-    else if (TM_UNLIKELY(*known_pool(pool) != pool)) {
-        free_unknown(state, pool, block);
-    }
-    else {
-        forget_and_free(state, pool, block);
-    }
-}
+FREE(traced, forget_and_free)
+FREE(sampled, forget_and_free_sampled)
 
 /* --- realloc --- */
 
@@ -481,8 +486,16 @@ static void
 record_resized(PyThreadState *tstate, poolp pool, void *block, size_t size)
 {
     bool world = tm_lock_world();
-    if (!(tm_hot.gate & TM_GATE_OFF)) {
-        tm_ctx_t ctx = tm_record_choose(tstate, size);
+    if (tm_hot.sampling && !(tm_hot.gate & TM_GATE_OFF)) {
+        if (!tm_muted || (pool->trace_slots != NULL
+                          && *sampled_byte(pool, block) != 0))
+        {
+            sampled_forget(pool, block);
+            sampled_record(tstate, pool, block, size);
+        }
+    }
+    else if (!(tm_hot.gate & TM_GATE_OFF)) {
+        tm_ctx_t ctx = tm_record_capture(tstate);
         if (pool_ignores(pool, block, ctx)
             || (tm_muted && (pool->trace_slots == NULL
                              || *slot_of_block(pool, block, pool->szidx) == 0)))
@@ -507,7 +520,8 @@ static void *
 traced_realloc(void *ctx, void *block, size_t size)
 {
     if (block == NULL) {
-        return traced_malloc(ctx, size);
+        return tm_hot.sampling ? sampled_malloc(ctx, size)
+                               : traced_malloc(ctx, size);
     }
     PyThreadState *tstate = _PyThreadState_GET();
     OMState *state = tstate->interp->obmalloc;
@@ -557,10 +571,18 @@ _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator)
     *allocator =
         tm_hot.sampling
         ? (PyMemAllocatorEx){NULL, sampled_malloc, sampled_calloc,
-                             traced_realloc, traced_free}
+                             traced_realloc, sampled_free}
         : (PyMemAllocatorEx){NULL, traced_malloc, traced_calloc,
                              traced_realloc, traced_free};
     return true;
+}
+
+/* Hooks of the other way to record, which somebody's wrapper keeps linked, must
+   not take their fast halves. */
+bool
+_PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours)
+{
+    return ours->malloc == (tm_hot.sampling ? traced_malloc : sampled_malloc);
 }
 
 /* --- objects --- */
@@ -598,7 +620,7 @@ _PyTraceMalloc_NewReference(PyObject *op)
     }
     tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
     tm_slot_t old = *slot;
-    if (TM_UNLIKELY(TM_SLOT_CTX(old) - 1 >= TM_SLOT_CTX_UNSAMPLED - 1)) {
+    if (TM_UNLIKELY(TM_SLOT_CTX(old) - 1 >= TM_SLOT_CTX_ELSEWHERE - 1)) {
         if (old == 0) {
             return;             /* a pool with slots: it is not traced at all */
         }
@@ -615,7 +637,8 @@ _PyTraceMalloc_PoolSlot(const void *block, size_t *class_size)
 {
     OMState *state = get_state();
     poolp pool = POOL_ADDR(block);
-    if (state == NULL || !address_in_range(state, (void *)block, pool)
+    if (tm_hot.sampling || state == NULL
+        || !address_in_range(state, (void *)block, pool)
         || pool->trace_slots == NULL)
     {
         return NULL;
@@ -625,7 +648,8 @@ _PyTraceMalloc_PoolSlot(const void *block, size_t *class_size)
 }
 
 /* For any address at all, also of another interpreter's pymalloc, which is then
-   looked for in the engine's own records.  NULL unless a block starts there. */
+   looked for in the engine's own records.  NULL unless a block starts there, or
+   when tracing samples: then there are no slots. */
 tm_slot_t *
 _PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size)
 {
@@ -635,7 +659,7 @@ _PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size)
         tstate != NULL && tstate->interp->obmalloc != NULL
         && address_in_range(tstate->interp->obmalloc, (void *)addr, (poolp)pool)
         ? ((poolp)pool)->trace_slots : tm_slots_find((void *)pool);
-    if (first == NULL || addr < pool + POOL_OVERHEAD) {
+    if (tm_hot.sampling || first == NULL || addr < pool + POOL_OVERHEAD) {
         return NULL;
     }
     const struct tm_slots *slots = TM_SLOTS_OF(first);
@@ -679,6 +703,19 @@ _PyTraceMalloc_UnlinkSlots(void *Py_UNUSED(pool))
 
 bool
 _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *Py_UNUSED(allocator))
+{
+    return false;
+}
+
+bool
+_PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *Py_UNUSED(ours))
+{
+    return false;
+}
+
+bool
+_PyTraceMalloc_ChangeSampled(uintptr_t Py_UNUSED(addr), size_t Py_UNUSED(size),
+                             tm_ctx_t Py_UNUSED(ctx))
 {
     return false;
 }

@@ -231,6 +231,10 @@ tm_hook_link(void)
         }
         PyMem_SetAllocator(domains[d], &hooks[d].ours);
     }
+    bool otherwise = _PyTraceMalloc_FusedOtherwise(&hooks[OBJ].ours)
+                     || _PyTraceMalloc_FusedOtherwise(&hooks[MEM].ours);
+    TM_SET(tm_hot.gate, otherwise ? tm_hot.gate | TM_GATE_OTHERWISE
+                                  : tm_hot.gate & ~TM_GATE_OTHERWISE);
     tm_hot.fused = hooks[OBJ].ours.malloc != generic[OBJ].malloc;
 }
 

@@ -22,4 +22,8 @@ void tm_hook_seen(void);
    written over it. */
 bool _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator);
 
+/* Provided beside pymalloc.  Are these fused hooks that record in the other way,
+   exactly or by samples, than tracing does now? */
+bool _PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours);
+
 #endif /* TM_HOOK_H */

@@ -15,6 +15,9 @@
    this interpreter's pymalloc, or NULL; *class_size is set with it. */
 extern tm_slot_t *_PyTraceMalloc_PoolSlot(const void *block, size_t *class_size);
 extern tm_slot_t *_PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size);
+/* When tracing samples: as tm_record_change_hooked(), for a block of a pool. */
+extern bool _PyTraceMalloc_ChangeSampled(uintptr_t addr, size_t size,
+                                         tm_ctx_t ctx);
 
 _Py_thread_local int tm_nested;
 _Py_thread_local int tm_muted;
@@ -394,8 +397,8 @@ peak_before(const void *block, struct tm_trace *trace)
     }
 }
 
-static bool
-take_big(const void *block, struct tm_trace *old)
+bool
+tm_record_take_big(const void *block, struct tm_trace *old)
 {
     struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
     bool found = tm_table_take(&shard->table, (uintptr_t)block, old);
@@ -427,10 +430,6 @@ tm_record_in_slot(tm_slot_t *slot, const void *block, size_t size,
         *slot = TM_SLOT_MAKE(ctx, class_size - size);
         tm_record_grow(size);
     }
-    else if (ctx == TM_CTX_UNSAMPLED) {
-        *slot = TM_SLOT_MAKE(TM_SLOT_CTX_UNSAMPLED, class_size - size);
-        tm_record_grow(size);
-    }
     else if (ctx == TM_CTX_NONE) {
         tm_stats_lose();
     }
@@ -455,7 +454,7 @@ tm_record_clear_slot(tm_slot_t *slot, const void *block, size_t class_size)
         tm_record_shrink(class_size - TM_SLOT_SLACK(old));
     }
     else {
-        take_big(block, &trace);
+        tm_record_take_big(block, &trace);
     }
 }
 
@@ -483,7 +482,7 @@ bool
 tm_record_forget_big(const void *block, struct tm_trace *old)
 {
     bool world = tm_lock_blocks();
-    bool found = take_big(block, old);
+    bool found = tm_record_take_big(block, old);
     tm_record_leave(block, found ? old : NULL);
     tm_unlock_blocks(world);
     return found;
@@ -517,8 +516,7 @@ tm_record_find_hooked(uintptr_t addr, struct tm_trace *trace)
         return get_big((const void *)addr, trace);
     }
     trace->size = class_size - TM_SLOT_SLACK(*slot);
-    trace->ctx = TM_SLOT_CTX(*slot) == TM_SLOT_CTX_UNSAMPLED
-                 ? TM_CTX_UNSAMPLED : TM_SLOT_CTX(*slot);
+    trace->ctx = TM_SLOT_CTX(*slot);
     return true;
 }
 
@@ -528,6 +526,9 @@ tm_record_change_hooked(uintptr_t addr, size_t size, tm_ctx_t ctx)
     size_t class_size;
     struct tm_trace old;
     const void *block = (const void *)addr;
+    if (tm_hot.sampling && _PyTraceMalloc_ChangeSampled(addr, size, ctx)) {
+        return true;
+    }
     tm_slot_t *slot = live_slot(addr, &class_size);
     if (slot != NULL) {
         tm_record_clear_slot(slot, block, class_size);
@@ -543,7 +544,7 @@ tm_record_change_hooked(uintptr_t addr, size_t size, tm_ctx_t ctx)
         }
         return true;
     }
-    if (!take_big(block, &old)) {
+    if (!tm_record_take_big(block, &old)) {
         return false;
     }
     if (ctx != TM_CTX_NONE) {
@@ -588,7 +589,7 @@ tm_record_object(PyThreadState *tstate, const void *block)
     else if (get_big(block, &trace)) {
         tm_ctx_t ctx = tm_record_capture(tstate);
         if (ctx == TM_CTX_NONE || (ctx & TM_CTX_DROPPED)) {
-            take_big(block, &trace);
+            tm_record_take_big(block, &trace);
             if (ctx == TM_CTX_NONE) {
                 tm_stats_lose();
             }

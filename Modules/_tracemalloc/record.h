@@ -211,6 +211,9 @@ bool tm_record_verdict(tm_ctx_t ctx, unsigned int domain);
 tm_ctx_t tm_record_unknown(void);
 /* Put a trace into `big`, or the reason why not into the totals; -1: lost. */
 int tm_record_put_big(const void *block, size_t size, tm_ctx_t ctx);
+/* Take a trace out of `big` and of the totals; false: there is none.  World lock
+   held if shared. */
+bool tm_record_take_big(const void *block, struct tm_trace *old);
 /* Remember what has just left; NULL: a block without a trace. */
 void tm_record_leave(const void *block, const struct tm_trace *trace);
 /* The trace of a slot that is not 0, or of `big`, into *trace; false: none. */

@@ -129,6 +129,8 @@ tm_slots_release_all(tm_pool_cb unlink)
     for (int i = 0; i < MAX_CLASSES && classes[i].block != 0; i++) {
         tm_pool_release(&classes[i].pool);
     }
+    /* The next session may sample, with items of another size. */
+    memset(classes, 0, sizeof(classes));
     tm_free(registry.list);
     memset(&registry, 0, sizeof(registry));
 }
@@ -159,17 +161,13 @@ tm_slots_pools(void)
     return registry.count;
 }
 
-/* Of every trace, or also of the blocks that sampling passed over. */
-static inline void
-slots_each(const struct tm_slots *slots, bool all, tm_trace_cb cb, void *arg)
+static void
+slots_each(const struct tm_slots *slots, tm_trace_cb cb, void *arg)
 {
     uintptr_t addr = (uintptr_t)slots->pool + slot_base;
     for (unsigned i = 0; i < slots->count; i++, addr += slots->block) {
         tm_slot_t slot = slots->slot[i];
-        if (slot == 0
-            || TM_SLOT_CTX(slot)
-               >= (all ? TM_SLOT_CTX_ELSEWHERE : TM_SLOT_CTX_UNSAMPLED))
-        {
+        if (slot == 0 || TM_SLOT_CTX(slot) == TM_SLOT_CTX_ELSEWHERE) {
             continue;
         }
         cb(arg, 0, addr, slots->block - TM_SLOT_SLACK(slot),
@@ -177,11 +175,26 @@ slots_each(const struct tm_slots *slots, bool all, tm_trace_cb cb, void *arg)
     }
 }
 
+/* Of blocks that were passed over (Objects/obmalloc_sampled.h). */
+static size_t
+sampled_size(const struct tm_slots *slots)
+{
+    const uint8_t *bytes = (const uint8_t *)slots->slot;
+    size_t sum = 0;
+    for (size_t i = 0; i < slots->count * sizeof(tm_slot_t); i++) {
+        if (bytes[i] != 0 && bytes[i] != TM_BYTE_SAMPLED) {
+            sum += slots->block - (bytes[i] - 1u);
+        }
+    }
+    return sum;
+}
+
 void
 tm_traces_scan(tm_trace_cb cb, void *arg)
 {
-    for (size_t i = 0; i < registry.count; i++) {
-        slots_each(registry.list[i], false, cb, arg);
+    /* When tracing samples all traces are in tables. */
+    for (size_t i = 0; i < registry.count && !tm_hot.sampling; i++) {
+        slots_each(registry.list[i], cb, arg);
     }
     for (int i = 0; i < TM_SHARDS; i++) {
         struct tm_shard *shard = &tm_traces_big[i];
@@ -201,7 +214,7 @@ tm_traces_bound(void)
     for (int i = 0; i < TM_SHARDS; i++) {
         n += tm_traces_big[i].table.count;
     }
-    for (size_t i = 0; i < registry.count; i++) {
+    for (size_t i = 0; i < registry.count && !tm_hot.sampling; i++) {
         n += registry.list[i]->count;
     }
     return n;
@@ -240,7 +253,12 @@ tm_traces_check(size_t *bytes, size_t *raw_bytes)
         if (registry.list[i]->registered != i) {
             return "slots that do not know their place";
         }
-        slots_each(registry.list[i], true, add_size, bytes);
+        if (tm_hot.sampling) {
+            *bytes += sampled_size(registry.list[i]);
+        }
+        else {
+            slots_each(registry.list[i], add_size, bytes);
+        }
     }
     const char *wrong = NULL;
     for (int i = 0; i < TM_SHARDS && wrong == NULL; i++) {
