@@ -278,7 +278,8 @@ static int
 freezer_prepare(struct freezer *f)
 {
     f->context = tm_calloc(tm_context_end(), sizeof(*f->context));
-    f->site = tm_calloc(tm_site_end(), sizeof(*f->site));
+    /* One more: site 0, the unknown one, is there before any is made. */
+    f->site = tm_calloc((size_t)tm_site_end() + 1, sizeof(*f->site));
     f->file = tm_calloc(tm_file_end(), sizeof(*f->file));
     f->chain = tm_alloc(TM_LIMIT_MAX * sizeof(*f->chain));
     return f->context != NULL && f->site != NULL && f->file != NULL
