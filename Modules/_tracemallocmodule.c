@@ -496,6 +496,31 @@ tm_mod_check(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return wrong ? PyUnicode_FromString(wrong) : Py_NewRef(Py_None);
 }
 
+PyDoc_STRVAR(null_hook_doc,
+"_null_hook($module, on, /)\n--\n\n"
+"Link, or unlink, allocator hooks that do nothing but call what is below them:\n"
+"for measurements.  RuntimeError while tracing is on.");
+
+static PyObject *
+tm_mod_null_hook(PyObject *Py_UNUSED(module), PyObject *const *args,
+                 Py_ssize_t nargs)
+{
+    if (!_PyArg_CheckPositional("_null_hook", nargs, 1, 1)) {
+        return NULL;
+    }
+    int on = PyObject_IsTrue(args[0]);
+    if (on < 0) {
+        return NULL;
+    }
+    if (tm_is_tracing()) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the null hook is for when tracing is off");
+        return NULL;
+    }
+    tm_null_hook(on);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(fail_after_doc,
 "_fail_after($module, n, sticky=False, /)\n--\n\n"
 "Let the n-th next allocation of the engine fail, with sticky all later ones\n"
@@ -586,6 +611,7 @@ static PyMethodDef methods[] = {
     NOARGS(cancel_tasks, cancel_tasks),
     ONE(_sample_seed, sample_seed),
     NOARGS(_check, check),
+    FAST(_null_hook, null_hook),
     FAST(_fail_after, fail_after),
     NOARGS(_lost, lost),
     {NULL, NULL, 0, NULL},

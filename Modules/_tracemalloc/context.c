@@ -34,9 +34,8 @@ index_grow(void)
         }
         index->slot[i] = id;
     }
-    /* A thread without the GIL may still read the old one. */
-    index->replaced = old;
-    _Py_atomic_store_ptr_release(&tm_ctx_index, index);
+    tm_ctx_index = index;
+    tm_free(old);
     return 0;
 }
 
@@ -77,7 +76,7 @@ node_publish(tm_ctx_t parent, tm_site_t site, uint16_t depth, uint8_t era)
         i = (i + 1) & index->mask;
     }
     tm_ctx_t id = end++;
-    _Py_atomic_store_uint32_release(&index->slot[i], id);
+    index->slot[i] = id;
     return id;
 }
 
@@ -160,13 +159,8 @@ tm_context_reset(void)
         tm_free(tm_node_chunks[i]);
         tm_node_chunks[i] = NULL;
     }
-    struct tm_ctx_index *index = tm_ctx_index;
+    tm_free(tm_ctx_index);
     tm_ctx_index = NULL;
-    while (index != NULL) {
-        struct tm_ctx_index *next = index->replaced;
-        tm_free(index);
-        index = next;
-    }
     end = 1;
     nera = 0;
 }

@@ -6,15 +6,13 @@
  * under which they were recorded.  At limit 1 callers are not told apart: the
  * parent is TM_CTX_DEPTH | depth.
  *
- * Guard: names lock for tm_context_make() and the resets; tm_context_find()
- * needs no lock (an id is published after its node; replaced indexes live on
- * until the next reset).
+ * Guard: the names lock for tm_context_find(), tm_context_make() and the resets.
+ * What is asked of an id that one has needs no lock.
  */
 #ifndef TM_CONTEXT_H
 #define TM_CONTEXT_H
 
 #include "types.h"
-#include "pyatomic.h"
 
 struct tm_node {
     tm_ctx_t parent;
@@ -30,7 +28,6 @@ struct tm_node {
 
 struct tm_ctx_index {
     uint32_t mask;
-    struct tm_ctx_index *replaced;
     uint32_t slot[];            /* context ids; 0: empty */
 };
 
@@ -56,13 +53,13 @@ tm_context_hash(tm_ctx_t parent, tm_site_t site)
 static inline tm_ctx_t
 tm_context_find(tm_ctx_t parent, tm_site_t site)
 {
-    const struct tm_ctx_index *index = _Py_atomic_load_ptr_acquire(&tm_ctx_index);
+    const struct tm_ctx_index *index = tm_ctx_index;
     if (index == NULL) {
         return TM_CTX_NONE;
     }
     uint32_t i = tm_context_hash(parent, site) & index->mask;
     for (;; i = (i + 1) & index->mask) {
-        tm_ctx_t id = _Py_atomic_load_uint32_acquire(&index->slot[i]);
+        tm_ctx_t id = index->slot[i];
         if (id == 0) {
             return TM_CTX_NONE;
         }

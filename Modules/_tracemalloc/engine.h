@@ -55,6 +55,9 @@ void tm_task_on_due(void (*ask)(PyThreadState *tstate));
 int tm_track(unsigned int domain, uintptr_t addr, size_t size);
 int tm_untrack(unsigned int domain, uintptr_t addr);
 
+/* For measurements, while tracing is off: see hook.h. */
+void tm_null_hook(bool on);
+
 /* --- questions --- */
 
 struct tm_totals { size_t live, peak; };

@@ -250,3 +250,56 @@ tm_hook_unlink(void)
         }
     }
 }
+
+/* --- hooks that do nothing --- */
+
+static PyMemAllocatorEx below_null[NDOMAINS];
+static bool null_linked;
+
+static void *
+null_malloc(void *below, size_t size)
+{
+    const PyMemAllocatorEx *a = below;
+    return a->malloc(a->ctx, size);
+}
+
+static void *
+null_calloc(void *below, size_t count, size_t size)
+{
+    const PyMemAllocatorEx *a = below;
+    return a->calloc(a->ctx, count, size);
+}
+
+static void *
+null_realloc(void *below, void *block, size_t size)
+{
+    const PyMemAllocatorEx *a = below;
+    return a->realloc(a->ctx, block, size);
+}
+
+static void
+null_free(void *below, void *block)
+{
+    const PyMemAllocatorEx *a = below;
+    a->free(a->ctx, block);
+}
+
+void
+tm_hook_null(bool on)
+{
+    if (on == null_linked) {
+        return;
+    }
+    for (int d = MEM; d <= OBJ; d++) {
+        if (on) {
+            PyMem_GetAllocator(domains[d], &below_null[d]);
+            PyMem_SetAllocator(domains[d], &(PyMemAllocatorEx){
+                &below_null[d], null_malloc, null_calloc, null_realloc,
+                null_free});
+        }
+        else {
+            PyMem_SetAllocator(domains[d], &below_null[d]);
+        }
+    }
+    null_linked = on;
+}

@@ -26,4 +26,8 @@ bool _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator);
    exactly or by samples, than tracing does now? */
 bool _PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours);
 
+/* For measurements, while tracing is off: hooks of the MEM and OBJ domains that
+   do nothing but call what is below.  Idempotent. */
+void tm_hook_null(bool on);
+
 #endif /* TM_HOOK_H */

@@ -291,6 +291,12 @@ tm_sample_seed(uint64_t seed)
     tm_unlock_world(world);
 }
 
+void
+tm_null_hook(bool on)
+{
+    tm_hook_null(on);
+}
+
 /* --- fork --- */
 
 void

@@ -10,15 +10,60 @@
 
 #include <string.h>
 
-static struct tm_peak_row *copy;
-static size_t copied;               /* rows */
-static size_t copy_size;            /* traced bytes then; 0: there is none */
+/* Columns of what contexts hold: by context id while counting, by row in a
+   copy.  A million contexts are nothing unusual: no wider than needed. */
+struct sums {
+    double *size;
+    uint32_t *blocks;               /* of a context that has none: 0 */
+    double *count, *variance;       /* NULL when tracing is exact */
+};
+
+struct copy {
+    size_t rows;
+    tm_ctx_t *ctx;
+    uint32_t *domain;
+    struct sums sums;
+};
+
+static struct copy kept;
+static size_t kept_size;            /* traced bytes then; 0: there is no copy */
 static bool failed;                 /* the last peak could not be kept */
 
+static int
+sums_new(struct sums *sums, size_t n, bool sampled)
+{
+    n += n == 0;
+    sums->size = tm_calloc(n, sizeof(double));
+    sums->blocks = tm_calloc(n, sizeof(uint32_t));
+    sums->count = sampled ? tm_calloc(n, sizeof(double)) : NULL;
+    sums->variance = sampled ? tm_calloc(n, sizeof(double)) : NULL;
+    return sums->size == NULL || sums->blocks == NULL
+           || (sampled && (sums->count == NULL || sums->variance == NULL))
+           ? -1 : 0;
+}
+
+static void
+sums_free(struct sums *sums)
+{
+    tm_free(sums->size);
+    tm_free(sums->blocks);
+    tm_free(sums->count);
+    tm_free(sums->variance);
+}
+
+static void
+copy_free(struct copy *copy)
+{
+    tm_free(copy->ctx);
+    tm_free(copy->domain);
+    sums_free(&copy->sums);
+    memset(copy, 0, sizeof(*copy));
+}
+
 struct counting {
-    struct tm_peak_row *of_context; /* by context id */
+    struct sums sums;
     uint64_t interval;
-    tm_ctx_t end;
+    tm_ctx_t end;                   /* contexts that existed at the start */
 };
 
 static void
@@ -26,96 +71,116 @@ count_trace(void *arg, uint32_t Py_UNUSED(domain), uintptr_t Py_UNUSED(addr),
             size_t size, tm_ctx_t ctx)
 {
     struct counting *c = arg;
-    if (ctx >= c->end) {
+    if (TM_UNLIKELY(ctx >= c->end)) {
         return;                 /* made meanwhile by a thread without a GIL */
     }
-    struct tm_peak_row *row = &c->of_context[ctx];
-    if (TM_LIKELY(c->interval <= 1)) {
-        row->size += (double)size;
-        row->count++;
+    if (TM_LIKELY(c->sums.count == NULL)) {
+        c->sums.size[ctx] += (double)size;
+        c->sums.blocks[ctx]++;
         return;
     }
     double chance = tm_sampler_chance(size, c->interval);
     if (chance > 0) {
         double estimate = (double)size / chance;
-        row->size += estimate;
-        row->count += 1 / chance;
-        row->variance += estimate * estimate * (1 - chance);
+        c->sums.size[ctx] += estimate;
+        c->sums.blocks[ctx]++;
+        c->sums.count[ctx] += 1 / chance;
+        c->sums.variance[ctx] += estimate * estimate * (1 - chance);
     }
 }
 
-/* Move the rows of one domain to the end of *rows, leaving zeros behind. */
+/* Room for `more` rows in all columns.  -1: no memory. */
 static int
-collect(struct counting *c, uint32_t domain, struct tm_peak_row **rows,
-        size_t *n)
+copy_grow(struct copy *copy, size_t more, bool sampled)
+{
+    size_t n = copy->rows + more + 1;
+    void *columns[] = {&copy->ctx, &copy->domain, &copy->sums.size,
+                       &copy->sums.blocks, &copy->sums.count,
+                       &copy->sums.variance};
+    const size_t width[] = {sizeof(tm_ctx_t), sizeof(uint32_t), sizeof(double),
+                            sizeof(uint32_t), sizeof(double), sizeof(double)};
+    for (size_t i = 0; i < (sampled ? 6 : 4); i++) {
+        void *old;
+        memcpy(&old, columns[i], sizeof(old));
+        void *longer = tm_realloc(old, n * width[i]);
+        if (longer == NULL) {
+            return -1;
+        }
+        memcpy(columns[i], &longer, sizeof(longer));
+    }
+    return 0;
+}
+
+/* Move the sums of one domain to the end of the copy, leaving zeros behind. */
+static int
+collect(struct counting *c, uint32_t domain, struct copy *copy)
 {
     size_t more = 0;
-    tm_ctx_t end = c->end;
-    for (tm_ctx_t ctx = 0; ctx < end; ctx++) {
-        more += c->of_context[ctx].count != 0;
+    for (tm_ctx_t ctx = 0; ctx < c->end; ctx++) {
+        more += c->sums.blocks[ctx] != 0;
     }
-    struct tm_peak_row *longer =
-        tm_realloc(*rows, (*n + more + 1) * sizeof(*longer));
-    if (longer == NULL) {
+    bool sampled = c->sums.count != NULL;
+    if (copy_grow(copy, more, sampled) < 0) {
         return -1;
     }
-    *rows = longer;
-    for (tm_ctx_t ctx = 0; ctx < end; ctx++) {
-        struct tm_peak_row *row = &c->of_context[ctx];
-        if (row->count != 0) {
-            row->domain = domain;
-            row->ctx = ctx;
-            longer[(*n)++] = *row;
-            *row = (struct tm_peak_row){0};
+    for (tm_ctx_t ctx = 0; more > 0 && ctx < c->end; ctx++) {
+        if (c->sums.blocks[ctx] == 0) {
+            continue;
+        }
+        size_t row = copy->rows++;
+        copy->ctx[row] = ctx;
+        copy->domain[row] = domain;
+        copy->sums.size[row] = c->sums.size[ctx];
+        copy->sums.blocks[row] = c->sums.blocks[ctx];
+        c->sums.size[ctx] = 0;
+        c->sums.blocks[ctx] = 0;
+        if (sampled) {
+            copy->sums.count[row] = c->sums.count[ctx];
+            copy->sums.variance[row] = c->sums.variance[ctx];
+            c->sums.count[ctx] = c->sums.variance[ctx] = 0;
         }
     }
     return 0;
 }
 
-/* What is live now.  -1: no memory. */
-static ptrdiff_t
-count_live(struct tm_peak_row **rows)
+/* What is live now.  -1: no memory, and the copy is empty. */
+static int
+count_live(struct copy *copy)
 {
     struct counting c = {
         .interval = tm_sampler_interval(),
         .end = tm_context_end(),
     };
-    c.of_context = tm_calloc(c.end, sizeof(*c.of_context));
-    size_t n = 0;
-    *rows = NULL;
-    int status = c.of_context == NULL ? -1 : 0;
+    memset(copy, 0, sizeof(*copy));
+    int status = sums_new(&c.sums, c.end, tm_hot.sampling);
     if (status == 0) {
         tm_traces_scan(count_trace, &c);
-        status = collect(&c, 0, rows, &n);
+        status = collect(&c, 0, copy);
     }
     uint32_t domain = 0;
     while (status == 0 && tm_domains_next(&domain)) {
         tm_table_each(tm_domain_table(domain, false), domain, count_trace, &c);
-        status = collect(&c, domain, rows, &n);
+        status = collect(&c, domain, copy);
     }
-    tm_free(c.of_context);
+    sums_free(&c.sums);
     if (status < 0) {
-        tm_free(*rows);
-        *rows = NULL;
-        return -1;
+        copy_free(copy);
     }
-    return (ptrdiff_t)n;
+    return status;
 }
 
 static void
 keep(void)
 {
-    struct tm_peak_row *rows;
+    struct copy copy;
     size_t peak = tm_peak();
-    if (copy_size != 0 && copy_size >= peak - TM_PEAK_TOLERANCE(peak)) {
+    if (kept_size != 0 && kept_size >= peak - TM_PEAK_TOLERANCE(peak)) {
         return;
     }
-    ptrdiff_t n = count_live(&rows);
-    tm_free(copy);
-    copy = rows;
-    copied = n < 0 ? 0 : (size_t)n;
-    copy_size = tm_live();
-    failed = n < 0;
+    failed = count_live(&copy) < 0;
+    copy_free(&kept);
+    kept = copy;
+    kept_size = tm_live();
 }
 
 void
@@ -132,33 +197,51 @@ tm_peak_past(bool raw_locked)
     }
 }
 
+static ptrdiff_t
+rows_of(const struct copy *copy, struct tm_peak_row **rows)
+{
+    *rows = tm_alloc((copy->rows + 1) * sizeof(**rows));
+    if (*rows == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < copy->rows; i++) {
+        const struct sums *sums = &copy->sums;
+        bool sampled = sums->count != NULL;
+        (*rows)[i] = (struct tm_peak_row){
+            .domain = copy->domain[i],
+            .ctx = copy->ctx[i],
+            .size = sums->size[i],
+            .count = sampled ? sums->count[i] : sums->blocks[i],
+            .variance = sampled ? sums->variance[i] : 0,
+        };
+    }
+    return (ptrdiff_t)copy->rows;
+}
+
 ptrdiff_t
 tm_peak_rows(struct tm_peak_row **rows, size_t *size)
 {
     size_t peak = tm_peak();
     *rows = NULL;
-    if (copy_size == 0 || copy_size < peak - TM_PEAK_TOLERANCE(peak)) {
-        /* The peak is not past. */
-        *size = tm_live();
-        return count_live(rows);
+    if (kept_size != 0 && kept_size >= peak - TM_PEAK_TOLERANCE(peak)) {
+        *size = kept_size;
+        return failed ? -1 : rows_of(&kept, rows);
     }
-    *size = copy_size;
-    if (failed) {
+    /* The peak is not past. */
+    struct copy now;
+    *size = tm_live();
+    if (count_live(&now) < 0) {
         return -1;
     }
-    *rows = tm_alloc((copied + 1) * sizeof(**rows));
-    if (*rows == NULL) {
-        return -1;
-    }
-    memcpy(*rows, copy, copied * sizeof(**rows));
-    return (ptrdiff_t)copied;
+    ptrdiff_t n = rows_of(&now, rows);
+    copy_free(&now);
+    return n;
 }
 
 void
 tm_peak_forget(void)
 {
-    tm_free(copy);
-    copy = NULL;
-    copied = copy_size = 0;
+    copy_free(&kept);
+    kept_size = 0;
     failed = false;
 }

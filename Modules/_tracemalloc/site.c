@@ -280,18 +280,6 @@ code_sites_find(PyCodeObject *code)
 }
 
 tm_site_t
-tm_site_find(PyCodeObject *code, int index)
-{
-    const struct tm_code_sites *array = code_sites_find(code);
-    if (array == NULL || (uint32_t)index >= array->count
-        || (array->entry[index] & TM_LINE_PENDING))
-    {
-        return TM_SITE_ROOT;
-    }
-    return array->entry[index];
-}
-
-tm_site_t
 tm_site_make(PyCodeObject *code, int index)
 {
     if (ensure_unknown() < 0) {

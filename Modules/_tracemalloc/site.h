@@ -10,8 +10,7 @@
  * The line table of a code object is decoded once, in one pass.  File names
  * are copied by content: a subinterpreter's strings die before its traces do.
  *
- * Guard: the names lock for every change.  Under one GIL a thread that holds
- * it may read without the lock (tm_site_find), since changes also need it.
+ * Guard: the names lock.
  */
 #ifndef TM_SITE_H
 #define TM_SITE_H
@@ -28,11 +27,8 @@ struct tm_code_sites {
     uint32_t entry[];
 };
 
-/* The site of instruction `index` of `code`, or TM_SITE_ROOT when it has to be
-   made first. */
-tm_site_t tm_site_find(PyCodeObject *code, int index);
-
-/* The same, made when missing.  Names lock held.  TM_SITE_ROOT: no memory. */
+/* The site of instruction `index` of `code`, made when missing.  TM_SITE_ROOT: no
+   memory. */
 tm_site_t tm_site_make(PyCodeObject *code, int index);
 
 /* Drop the array of a code object that dies or is renamed.  True if it had

@@ -119,24 +119,17 @@ step(uint64_t *seed)
     if (what == 0) {                        /* it dies */
         tm_site_forget_code(&codes[c]);
         FUZZ_NEED(!tm_site_forget_code(&codes[c]), "forgotten twice");
-        FUZZ_NEED(tm_site_find(&codes[c], index) == TM_SITE_ROOT, "ghost");
         alive[c] = false;
     }
     else if (what == 1) {                   /* it is renamed */
         set_name(c, (int)fuzz_below(seed, NAMES));
         tm_site_forget_code(&codes[c]);
     }
-    else if (what < 12) {
-        tm_site_t site = tm_site_find(&codes[c], index);
-        if (site != TM_SITE_ROOT) {
-            check_site(site, c, index);
-        }
-    }
     else {
         tm_site_t site = tm_site_make(&codes[c], index);
         if (site != TM_SITE_ROOT) {
             check_site(site, c, index);
-            FUZZ_NEED(tm_site_find(&codes[c], index) == site, "found again");
+            FUZZ_NEED(tm_site_make(&codes[c], index) == site, "found again");
         }
     }
 }

@@ -3,6 +3,8 @@
 #ifndef TM_STUB_PYTHON_H
 #define TM_STUB_PYTHON_H
 
+#define _Py_thread_local _Thread_local
+
 typedef struct stub_object PyObject;
 typedef struct stub_code PyCodeObject;
 typedef struct stub_thread PyThreadState;
