@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "context.h"
 #include "fuzz.h"
+#include "Python.h"
 #include "sync.h"
 
 #include <string.h>
