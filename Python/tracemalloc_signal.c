@@ -68,6 +68,7 @@ static PyMutex changes;
 
 /* Only the main thread writes these. */
 static int busy;
+static int worked;          /* since the last look at all flags began */
 static struct _tracemalloc_signal_counts counts;
 
 /* Guard: changes.  How many threads are about to exec or to spawn. */
@@ -361,6 +362,16 @@ _PyTraceMalloc_SignalBusy(void)
     return busy;
 }
 
+int
+_PyTraceMalloc_SignalAgain(void)
+{
+    if (!worked) {
+        return 0;
+    }
+    worked = 0;
+    return _Py_atomic_load_int(&_PyRuntime.signals.is_tripped);
+}
+
 static void
 complain(int signum)
 {
@@ -416,6 +427,7 @@ work(PyThreadState *tstate, int signum, uint32_t kinds)
         }
     }
     busy = 0;
+    worked = 1;
     tm_mute_end();
     tstate->py_recursion_remaining -= SPARE_FRAMES;
     PyThreadState_LeaveTracing(tstate);
@@ -617,6 +629,12 @@ _PyTraceMalloc_GetSignal(int Py_UNUSED(signum),
 
 int
 _PyTraceMalloc_SignalBusy(void)
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalAgain(void)
 {
     return 0;
 }

@@ -72,6 +72,11 @@ extern int _PyTraceMalloc_SignalBusy(void);
    part in it. */
 extern int _PyTraceMalloc_SignalArrived(PyThreadState *tstate, int signum);
 
+/* At the end of a look at all flags: signals had to wait for our work, and the
+   system call that was interrupted must not be taken up again before they are
+   seen to. */
+extern int _PyTraceMalloc_SignalAgain(void);
+
 /* How many signals the application has had a part in, and how many were for us
    alone: pause() has to go on if only the latter has grown. */
 struct _tracemalloc_signal_counts {

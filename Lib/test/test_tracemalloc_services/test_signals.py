@@ -194,6 +194,26 @@ class WhereverItComesTests(ServiceTest):
         service.expect("over")
         service.finish()
 
+    def test_signal_that_had_to_wait(self):
+        # it must not be left to the end of the system call
+        service = self.service('''
+            import tracemalloc._services as services
+            real = services.take
+            def take():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                return real()
+            services.take = take
+            signal.signal(signal.SIGUSR1,
+                          lambda *args: os.write(1, b"called\\n"))
+            say("ready")
+            hear()
+            ''')
+        service.expect("ready")
+        service.signal()
+        service.expect("called")
+        service.say()
+        service.finish()
+
     def test_c_code_that_holds_the_gil(self):
         service = self.service('''
             say("ready")
