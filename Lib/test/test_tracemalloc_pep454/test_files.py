@@ -13,7 +13,7 @@ import textwrap
 import tracemalloc
 import unittest
 from binascii import crc32
-from test.support import os_helper
+from test.support import os_helper, skip_if_sanitizer
 from test.test_tracemalloc_pep454 import util
 from tracemalloc import Snapshot
 
@@ -589,6 +589,7 @@ class BadFileTests(Files):
             self.put(with_checksum(pickle.dumps(less, 5)))
             self.refused()
 
+    @skip_if_sanitizer(address=True, memory=True, thread=True)
     def test_memory_stays_bounded(self):
         code = textwrap.dedent("""
             import resource, sys
@@ -629,8 +630,7 @@ class BadFileTests(Files):
         self.assertNotIn("MemoryError", done.stderr)
 
 
-# Times as many damaged files; other numbers are other files, but always the
-# same ones.
+# Times as many damaged files; always the same ones for a number.
 FUZZ = int(os.environ.get("TRACEMALLOC_FUZZ") or 1)
 
 

@@ -7,7 +7,7 @@ Right  : start, allocate on very many different lines and depths, stop; again
 """
 import os
 
-from _case import child, clean, skip
+from _case import ADDRESS_SANITIZER, child, clean, skip
 
 CODE = """
     import gc, sys, tracemalloc
@@ -36,6 +36,8 @@ CODE = """
 """
 if not os.path.exists("/proc/self/statm"):
     skip("no /proc")
+if ADDRESS_SANITIZER:
+    skip("the address sanitizer keeps freed memory")
 for how in ("stop", "clear"):
     clean(child(CODE, argv=[how], timeout=120), f"resident size over rounds, {how}", "ok")
 print("OK")

@@ -10,7 +10,7 @@ Right  : thousands of short threads, also with start/stop in between, end;
 """
 import os
 
-from _case import child, clean, skip
+from _case import ADDRESS_SANITIZER, child, clean, skip
 
 CODE = """
     import gc, sys, threading, tracemalloc as tm, _thread, time
@@ -39,6 +39,8 @@ CODE = """
 """
 if not os.path.exists("/proc/self/statm"):
     skip("no /proc")
+if ADDRESS_SANITIZER:
+    skip("the address sanitizer keeps freed memory")
 for how in ("plain", "toggle"):
     clean(child(CODE, argv=[how], timeout=120), f"thread churn {how}", "done")
 print("OK")

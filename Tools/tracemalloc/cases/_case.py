@@ -20,6 +20,10 @@ from collections.abc import Mapping, Sequence
 
 SKIPPED = 77
 GIL_DISABLED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+# It keeps freed memory for a while and has mapped terabytes: sizes of the
+# process mean nothing.
+ADDRESS_SANITIZER = "-fsanitize=address" in (
+    sysconfig.get_config_var("BASECFLAGS") or "")
 Result = tuple[int | str, str, str]     # status or "timeout", stdout, stderr
 
 
