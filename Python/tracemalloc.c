@@ -516,8 +516,13 @@ fire(PyObject *task)
 void
 _PyTraceMalloc_RunTasks(PyThreadState *tstate)
 {
-    PyInterpreterState *owner = tstate->interp;
+    /* A task that runs Python reaches safe points of its own: others may run
+       there, but none waits anew before the outermost is through, or tasks that
+       set each other off would never end. */
+    static _Py_thread_local PyInterpreterState *running;
+    PyInterpreterState *owner = tstate->interp, *outer = running;
     PyObject *task;
+    running = owner;
     release_gone_tasks(owner);
     while ((task = tm_task_take_due(owner)) != NULL) {
         Py_INCREF(task);
@@ -526,5 +531,8 @@ _PyTraceMalloc_RunTasks(PyThreadState *tstate)
         PyErr_SetRaisedException(pending);
         Py_DECREF(task);
     }
-    tm_task_rearm(owner);
+    running = outer;
+    if (outer != owner) {
+        tm_task_rearm(owner);
+    }
 }
