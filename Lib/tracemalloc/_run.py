@@ -180,6 +180,15 @@ def _hide_own_frames(error):
     sys.excepthook = hook
 
 
+def _show_an_exception():
+    """Show one to nobody: what that imports is there from then on."""
+    import traceback
+    try:
+        [][0]
+    except IndexError as error:
+        traceback.print_exception(error, file=io.StringIO())
+
+
 _OWN = {__file__, os.path.join(os.path.dirname(__file__), "__main__.py"),
         "<frozen runpy>"}
 
@@ -189,7 +198,7 @@ def run(options):
     # Imported now, so as not to be seen as the program's: what shows the top,
     # and what shows the traceback of an exception.
     from . import _display, _snapshot
-    import linecache, tokenize, traceback
+    _show_an_exception()
     arguments, entry, name, code, spec = _find(options)
     report = _Report(options)
     # First in, last out: after the threads and the program's own functions.

@@ -68,6 +68,15 @@ class RunTests(ServiceTest):
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (1, "hook <class 'ZeroDivisionError'>\n", ""))
 
+    def test_exception_in_a_small_program(self):
+        # What shows the traceback does not push the program off the top.
+        self.write("""\
+            def fail(kept): return kept["a key"]
+            kept = [bytes(1000) for _ in range(20)]
+            fail(kept)
+            """)
+        self.check(self.run_it("program.py"), 1)
+
     def test_sigterm(self):
         self.write(self.PROGRAM
                    + "os.kill(os.getpid(), signal.SIGTERM)\n"
