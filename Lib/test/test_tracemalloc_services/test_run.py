@@ -75,7 +75,9 @@ class RunTests(ServiceTest):
             kept = [bytes(1000) for _ in range(20)]
             fail(kept)
             """)
-        self.check(self.run_it("program.py"), 1)
+        done = self.run_it("program.py")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"(?m)^#1: (\S*/)?program.py:2: ")
 
     def test_sigterm(self):
         self.write(self.PROGRAM
