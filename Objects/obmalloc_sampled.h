@@ -36,9 +36,11 @@ sampled_record(PyThreadState *tstate, poolp pool, void *block, size_t size)
     tm_ctx_t ctx = tm_record_choose(tstate, size);
     tm_record_count_one(tstate);
     uint8_t *byte = sampled_byte(pool, block);
-    if (ctx != TM_CTX_UNSAMPLED && ctx != TM_CTX_NONE
-        && !(ctx & TM_CTX_DROPPED)
-        && tm_record_put_big(block, size, ctx) == 0)
+    if (ctx == TM_CTX_NONE) {
+        tm_stats_lose();        /* its size is kept all the same */
+    }
+    else if (ctx != TM_CTX_UNSAMPLED
+             && tm_record_put_big(block, size, ctx) == 0)
     {
         *byte = TM_BYTE_SAMPLED;
         return;

@@ -369,10 +369,15 @@ static int
 copy_lines(int from)
 {
     char text[4096];
-    int err = append("", 0);
-    while (err == 0) {
-        ssize_t n = read(from, text, sizeof(text));
+    struct stat st;
+    /* No more than is there now: it may be the very file that we write to, or
+       one that its owner goes on writing. */
+    int err = fstat(from, &st) < 0 ? -1 : append("", 0);
+    off_t left = err == 0 ? st.st_size : 0;
+    while (err == 0 && left > 0) {
+        ssize_t n = read(from, text, (size_t)Py_MIN(left, (off_t)sizeof(text)));
         if (n > 0) {
+            left -= n;
             err = write_all(text, (size_t)n);
         }
         else if (n == 0) {

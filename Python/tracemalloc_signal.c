@@ -68,6 +68,7 @@ static PyMutex changes;
 
 /* Only the main thread writes these. */
 static int busy;
+static unsigned long busy_thread;    /* its ident, while busy */
 static int worked;          /* since the last look at all flags began */
 static struct _tracemalloc_signal_counts counts;
 
@@ -204,6 +205,7 @@ reserve_locked(int signum, int pinned)
         struct sigaction *before = &entry->before;
         entry->nodefer = 0;
         _Py_atomic_store_uint32(&entry->arrived, 0);
+        _Py_atomic_store_int(&entry->forwarded, 0);
         if (sigaction(signum, NULL, before) < 0) {
             return -1;
         }
@@ -416,6 +418,7 @@ work(PyThreadState *tstate, int signum, uint32_t kinds)
     tstate->py_recursion_remaining += SPARE_FRAMES;
     tm_mute_begin();
     busy = 1;
+    busy_thread = PyThread_get_thread_ident();
     while (kinds != 0 && worker != NULL) {
         entry->answered = 0;
         call_worker(worker, signum, kinds);
@@ -508,6 +511,10 @@ _PyTraceMalloc_SignalAfterFork(void)
 {
     memset(&changes, 0, sizeof(changes));
     leaving = 0;
+    if (busy && busy_thread != PyThread_get_thread_ident()) {
+        /* The thread that was at work is not in this process. */
+        busy = worked = 0;
+    }
     /* The thread that has forked is the main thread now.  The eval breaker that
        a signal sets would otherwise still be that of the old one. */
     _PyRuntime.main_tstate = _PyThreadState_GET();

@@ -63,9 +63,11 @@ class Reservation:
     def _close(self):
         first, started = self.first, self.started
         self.forget()
-        second = take()
-        if started:
-            stop()
+        try:
+            second = take()
+        finally:
+            if started:
+                stop()
         difference = _difference.Difference(first, second)
 
         def add(files, stem):

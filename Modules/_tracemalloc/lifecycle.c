@@ -330,6 +330,9 @@ tm_after_fork_child(void)
 {
     tm_traces_after_fork(true);
     tm_sync_after_fork_child();
+    /* Other threads were muted in the parent. */
+    muted_threads = tm_muted != 0;
+    set_gate(TM_GATE_MUTED, muted_threads != 0);
     if (!tm_is_tracing()) {
         return;
     }

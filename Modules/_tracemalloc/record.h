@@ -145,6 +145,15 @@ tm_record_capture(PyThreadState *tstate)
     return TM_LIKELY(ctx != TM_CTX_NONE) ? ctx : tm_record_capture_slow(tstate);
 }
 
+/* When tracing samples, totals count every block, so one that the live filters
+   drop is a block that was passed over. */
+TM_INLINE tm_ctx_t
+tm_record_of_sample(tm_ctx_t ctx)
+{
+    return TM_UNLIKELY(tm_hot.sampling) && (ctx & TM_CTX_DROPPED)
+           ? TM_CTX_UNSAMPLED : ctx;
+}
+
 /* The context for a new block of this size: what was captured, or UNSAMPLED
    when sampling passes the block over. */
 TM_INLINE tm_ctx_t
@@ -159,7 +168,7 @@ tm_record_choose(PyThreadState *tstate, size_t size)
     if (TM_UNLIKELY(tm_hot.sampling) && tm_sampler_skips(until, size)) {
         return TM_CTX_UNSAMPLED;
     }
-    return tm_record_capture(tstate);
+    return tm_record_of_sample(tm_record_capture(tstate));
 }
 
 /* Record a block that has a slot, whatever its context turns out to be, and

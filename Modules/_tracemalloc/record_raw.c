@@ -44,7 +44,7 @@ choose_anywhere(size_t size)
     if (tm_hot.sampling && tm_sampler_skips_raw(size)) {
         return TM_CTX_UNSAMPLED;
     }
-    return capture_anywhere();
+    return tm_record_of_sample(capture_anywhere());
 }
 
 /* --- RAW and tracked domains --- */
@@ -121,6 +121,18 @@ tm_record_restore_raw(const void *block, const struct tm_trace *old)
 
 /* --- blocks named by their address --- */
 
+/* The trace of a block, whoever has recorded it.  Raw lock held. */
+static void
+forget_named(unsigned int domain, uintptr_t addr)
+{
+    struct tm_trace old;
+    struct tm_table *table =
+        domain == 0 ? &tm_traces_raw : tm_domain_table(domain, false);
+    if (!take_raw(table, addr, &old) && domain == 0 && hold_gil()) {
+        tm_record_change_hooked(addr, 0, TM_CTX_NONE);
+    }
+}
+
 int
 tm_record_track(unsigned int domain, uintptr_t addr, size_t size)
 {
@@ -139,8 +151,13 @@ tm_record_track(unsigned int domain, uintptr_t addr, size_t size)
             tm_lock(TM_NAMES);
             dropped = !tm_record_verdict(ctx, domain);
             tm_unlock(TM_NAMES);
+            if (dropped && tm_hot.sampling) {
+                ctx = TM_CTX_UNSAMPLED;
+                dropped = false;
+            }
         }
         if (dropped) {
+            forget_named(domain, addr);     /* what it was before is over */
             result = 0;
         }
         else if (domain == 0 && ctx != TM_CTX_NONE && hold_gil()
@@ -167,12 +184,7 @@ tm_record_untrack(unsigned int domain, uintptr_t addr)
     int result = -2;
     bool world = tm_lock_raw();
     if (!(TM_GET(tm_hot.gate) & TM_GATE_OFF)) {
-        struct tm_trace old;
-        struct tm_table *table =
-            domain == 0 ? &tm_traces_raw : tm_domain_table(domain, false);
-        if (!take_raw(table, addr, &old) && domain == 0 && hold_gil()) {
-            tm_record_change_hooked(addr, 0, TM_CTX_NONE);
-        }
+        forget_named(domain, addr);
         result = 0;
     }
     tm_unlock_raw(world);

@@ -3,12 +3,13 @@
  * Samples are the points of a Poisson process over the bytes that are
  * allocated, `interval` bytes apart on average, so a block of s bytes is
  * recorded with probability 1 - exp(-s / interval), whatever the sizes of its
- * neighbours (T. Lee, S. Lee and others describe the same for tcmalloc).  The
- * process has no memory: after a sample the distance to the next is drawn
+ * neighbours: the chance that the process has a point in a stretch of that
+ * length.  It has no memory: after a sample the distance to the next is drawn
  * anew, and a block that moves or changes its size is drawn anew.
  *
- * Guard: tm_hot.until (tm_local without a GIL) the GIL (world lock when shared), the distance of the RAW
- * and tracked domains the raw lock, the generator its own.
+ * Guard: tm_hot.until (tm_local without a GIL) the GIL (world lock when
+ * shared), the distance of the RAW and tracked domains the raw lock, the
+ * generator its own.
  */
 #ifndef TM_SAMPLER_H
 #define TM_SAMPLER_H
