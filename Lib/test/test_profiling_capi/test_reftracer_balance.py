@@ -262,6 +262,8 @@ class BalanceTests(unittest.TestCase):
                 self.assertEqual(ext.revive_during("dict", box.clear, box), 1)
         self.assert_balanced(dict, dictionaries)
 
+    @unittest.skipIf(GIL_DISABLED,
+                     "types live for ever there once some thread was started")
     def test_types_and_modules(self) -> None:
         def make_types():
             for i in range(50):
