@@ -48,17 +48,36 @@ PyDoc_STRVAR(start_doc,
 "traced, by chance; None: that of set_sample_interval().  Nothing changes when\n"
 "tracing is on already.");
 
+/* Vectorcall: a tuple of arguments would be made untraced, and given back to
+   a free list while tracing. */
 static PyObject *
-tm_mod_start(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+tm_mod_start(PyObject *Py_UNUSED(module), PyObject *const *args,
+             Py_ssize_t nargs, PyObject *names)
 {
-    static char *names[] = {"", "sample_interval", NULL};
-    PyObject *sample = Py_None;
     uint64_t before = tm_get_sample_interval(), interval = before;
     int limit = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i$O:start", names, &limit,
-                                     &sample)
-        || (sample != Py_None && read_interval(sample, &interval) < 0)) {
+    if (nargs > 1) {
+        PyErr_Format(PyExc_TypeError,
+                     "start expected at most 1 argument, got %zd", nargs);
         return NULL;
+    }
+    if (nargs == 1) {
+        limit = PyLong_AsInt(args[0]);
+        if (limit == -1 && PyErr_Occurred()) {
+            return NULL;
+        }
+    }
+    for (Py_ssize_t i = 0; names != NULL && i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *name = PyTuple_GET_ITEM(names, i), *value = args[nargs + i];
+        if (!PyUnicode_EqualToUTF8(name, "sample_interval")) {
+            PyErr_Format(PyExc_TypeError,
+                         "start() got an unexpected keyword argument '%S'",
+                         name);
+            return NULL;
+        }
+        if (value != Py_None && read_interval(value, &interval) < 0) {
+            return NULL;
+        }
     }
     bool plan = interval != before && !tm_is_tracing();
     if (plan) {
@@ -578,7 +597,7 @@ tm_mod_lost(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     {"start", (PyCFunction)(void (*)(void))tm_mod_start,
-     METH_VARARGS | METH_KEYWORDS, start_doc},
+     METH_FASTCALL | METH_KEYWORDS, start_doc},
     NOARGS(stop, stop),
     NOARGS(is_tracing, is_tracing),
     NOARGS(clear_traces, clear_traces),
