@@ -375,7 +375,10 @@ tm_thread_gone(PyThreadState *tstate)
     tm_lock(TM_RAW);
     tm_lock(TM_NAMES);
 #ifdef Py_GIL_DISABLED
-    publish_of(tstate);
+    /* stop() in another thread may have freed it since the caller looked. */
+    if (tm_stack_thread(tstate) != NULL) {
+        publish_of(tstate);
+    }
 #endif
     tm_stack_thread_free(tstate);
     tm_unlock(TM_NAMES);
