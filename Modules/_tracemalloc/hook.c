@@ -225,6 +225,9 @@ tm_hook_link(void)
         }
         hooks[d].below = outermost;
         hooks[d].ours = generic[d];
+        /* Ours do not read it.  A native thread may allocate while this is set,
+           and pair one allocator's function with the other's context. */
+        hooks[d].ours.ctx = outermost.ctx;
         hooks[d].linked = true;
         if (d != RAW && fuse && _PyTraceMalloc_FuseWithPymalloc(&outermost)) {
             hooks[d].ours = outermost;
