@@ -127,8 +127,8 @@ class Exit(unittest.TestCase):
             ready.wait()
         """, "", ways=WAYS[:2], mallocs=MALLOCS[:2])
 
-    @unittest.skipIf(support.Py_DEBUG, "debug builds end badly, traced or not, "
-                     "while native threads use the RAW allocator")
+    @unittest.skipIf(support.Py_DEBUG, "debug builds, stock's too, set the RAW "
+                     "allocator anew at the end, under native threads")
     def test_native_threads_to_the_end(self):
         # They track and allocate raw memory during and after finalization.
         blocks.load()

@@ -9,6 +9,8 @@ Right  : exit code 0 and no hang with daemon threads that allocate, native
          take snapshots, stop or start tracing, and objects whose finalizer
          calls the module.
 """
+import sys
+
 from _case import build_ext, child, clean
 
 C = r"""
@@ -64,6 +66,10 @@ TAILS = {
     "finalizers": "sys.zz = End(); import builtins; builtins.qq = [End()]; a = End(); a.a = a",
     "native malloc and free": "casemod.bg(1)\ncasemod.bg(1)\ntime.sleep(0.02)",
 }
+if hasattr(sys, "gettotalrefcount"):
+    # A debug build, also stock's and untraced, sets its RAW allocator anew while it
+    # ends, in two steps: what a native thread allocates in between has no debug header.
+    del TAILS["native malloc and free"]
 for what, tail in TAILS.items():
     for n in ("1", "20"):
         for _ in range(4):
