@@ -83,6 +83,14 @@ unlock(void)
 
 /* --- the file -------------------------------------------------------- */
 
+static void
+close_keeping_errno(int fd)
+{
+    int err = errno;
+    close(fd);
+    errno = err;
+}
+
 /* Is it a plain file, only under this name, of the user who writes? */
 static int
 is_ours(int fd)
@@ -105,9 +113,7 @@ open_existing(const char *path, int flags)
 {
     int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd >= 0 && !is_ours(fd)) {
-        int err = errno;
-        close(fd);
-        errno = err;
+        close_keeping_errno(fd);
         return -1;
     }
     return fd;
@@ -197,7 +203,11 @@ ensure_open(void)
     struct stat st;
     snprintf(path, sizeof(path), "/tmp/perf-%jd.map", (intmax_t)getpid());
     int fd = open_file(path);
-    if (fd < 0 || fstat(fd, &st) < 0) {
+    if (fd < 0) {
+        return -1;
+    }
+    if (fstat(fd, &st) < 0) {
+        close_keeping_errno(fd);
         return -1;
     }
     map.fd = fd;
@@ -403,9 +413,7 @@ PyUnstable_CopyPerfMapFile(const char *parent_filename)
         err = copy_lines(from);
         unlock();
     }
-    int saved = errno;
-    close(from);
-    errno = saved;
+    close_keeping_errno(from);
     return err;
 }
 

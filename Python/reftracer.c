@@ -23,7 +23,7 @@
    whoever waits for it has detached its thread state. */
 
 #include "Python.h"
-#include "pycore_lock.h"          // _PyMutex_TryUnlock()
+#include "pycore_lock.h"          // _PyMutex_LockTimed(), _PyMutex_TryUnlock()
 #include "pycore_object.h"        // _PyReftracerTrack()
 #include "pycore_pyerrors.h"      // _PyErr_Occurred()
 #include "pycore_pystate.h"       // _PyEval_StopTheWorldAll()
@@ -126,8 +126,25 @@ tell(PyThreadState *tstate, struct _Py_reftracer *tracer)
     resume_others(paused);
 }
 
+/* Is it certain that there is one interpreter only?  The lock of their list is
+   not waited for: a tracer may change the tracer from inside code that holds it
+   and makes objects, as sys._current_frames() does. */
+static int
+is_only_interpreter(void)
+{
+    PyMutex *lock = &_PyRuntime.interpreters.mutex;
+    if (_PyMutex_LockTimed(lock, 0, _Py_LOCK_DONT_DETACH) != PY_LOCK_ACQUIRED) {
+        return 0;
+    }
+    PyInterpreterState *first = _PyRuntime.interpreters.head;
+    int only = first != NULL && first->next == NULL;
+    PyMutex_Unlock(lock);
+    return only;
+}
+
 /* Another interpreter's thread can have fetched the pointer just before it was
-   changed.  As long as there are several the pair is kept. */
+   changed.  As long as there are several, or may be, the pair is kept.  One that comes into
+   being after this has looked finds the new pointer. */
 static void
 retire(struct _Py_reftracer *tracer)
 {
@@ -135,8 +152,7 @@ retire(struct _Py_reftracer *tracer)
         tracer->next = SLOT->retired;
         SLOT->retired = tracer;
     }
-    PyInterpreterState *first = PyInterpreterState_Head();
-    if (first == NULL || PyInterpreterState_Next(first) != NULL) {
+    if (!is_only_interpreter()) {
         return;
     }
     while (SLOT->retired != NULL) {

@@ -93,7 +93,9 @@ const struct tm_file *tm_file_get(tm_file_t file);
 
 /* Between the two, this thread's MEM and OBJ allocations leave no trace, and
    objects from free lists keep theirs; what is freed is forgotten as always.
-   For the objects that tell of traces.  Calls nest; no Python code may run. */
+   For the objects that tell of traces.  Calls nest.  Python code may run meanwhile
+   (the answer to a signal does, and finalizers that it sets off) and do anything,
+   a snapshot, a stop and a fork included: only its blocks leave no trace. */
 void tm_mute_begin(void);
 void tm_mute_end(void);
 

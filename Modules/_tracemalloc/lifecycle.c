@@ -3,7 +3,7 @@
  * Owner of: how tracing was started, the fork policy.
  */
 #include "Python.h"
-#include "pycore_pystate.h"       // _PyThreadState_GET()
+#include "pycore_pystate.h"       // _PyThreadState_GET(), HEAD_LOCK()
 #include "pycore_interp.h"
 #include "pycore_runtime.h"
 
@@ -164,21 +164,24 @@ tm_clear(void)
 /* --- start and stop --- */
 
 /* Thread states that exist already must be known, so that their threads can be
-   read while they are in C code without the GIL. */
+   read while they are in C code without the GIL.  One lock over all: a state may
+   be deleted without the GIL. */
 static void
 know_threads(void)
 {
-    PyInterpreterState *interp = PyInterpreterState_Head();
-    for (; interp != NULL; interp = PyInterpreterState_Next(interp)) {
-        PyThreadState *tstate = PyInterpreterState_ThreadHead(interp);
-        for (; tstate != NULL; tstate = PyThreadState_Next(tstate)) {
-            tm_lock(TM_NAMES);
+    HEAD_LOCK(&_PyRuntime);
+    tm_lock(TM_NAMES);
+    PyInterpreterState *interp = _PyRuntime.interpreters.head;
+    for (; interp != NULL; interp = interp->next) {
+        PyThreadState *tstate = interp->threads.head;
+        for (; tstate != NULL; tstate = tstate->next) {
             if (tm_stack_thread(tstate) == NULL) {
                 (void)tm_stack_thread_new(tstate);
             }
-            tm_unlock(TM_NAMES);
         }
     }
+    tm_unlock(TM_NAMES);
+    HEAD_UNLOCK(&_PyRuntime);
 }
 
 int

@@ -112,8 +112,9 @@ tm_record_no_leaving(void)
 void
 tm_mark_crossed(size_t live)
 {
+    tm_marks_update();          /* callers without the GIL may have seen a peak */
     if (live > tm_peak()) {
-        tm_hot.peak = live;
+        TM_SET(tm_hot.peak, live);
         tm_hot.peak_low = TM_PEAK_LOW(live);
         tm_marks_update();
     }
@@ -321,6 +322,19 @@ thread_of(PyThreadState *tstate)
     }
     return th;
 }
+
+#ifdef Py_GIL_DISABLED
+/* The first block of a thread.  When there is no memory for what it should
+   remember, a distance drawn for this block alone is as good: the process has
+   no memory either. */
+bool
+tm_record_skips_new(PyThreadState *tstate, size_t size)
+{
+    tm_thread *th = thread_of(tstate);
+    int64_t once = th == NULL ? tm_sampler_draw() : 0;
+    return tm_sampler_skips(th != NULL ? &th->local.until : &once, size);
+}
+#endif
 
 /* The two common ways in which the stack has changed: returned to a known
    frame, or one new frame called by a known one. */

@@ -154,18 +154,27 @@ tm_record_of_sample(tm_ctx_t ctx)
            ? TM_CTX_UNSAMPLED : ctx;
 }
 
+/* Does sampling pass over a block of this size? */
+#ifdef Py_GIL_DISABLED
+bool tm_record_skips_new(PyThreadState *tstate, size_t size);
+
+TM_INLINE bool
+tm_record_skips(PyThreadState *tstate, size_t size)
+{
+    struct tm_local *local = tm_record_local(tstate);
+    return TM_LIKELY(local != NULL) ? tm_sampler_skips(&local->until, size)
+                                    : tm_record_skips_new(tstate, size);
+}
+#else
+#define tm_record_skips(tstate, size) tm_sampler_skips(&tm_hot.until, size)
+#endif
+
 /* The context for a new block of this size: what was captured, or UNSAMPLED
    when sampling passes the block over. */
 TM_INLINE tm_ctx_t
 tm_record_choose(PyThreadState *tstate, size_t size)
 {
-#ifdef Py_GIL_DISABLED
-    struct tm_local *local = tm_record_local(tstate);
-    int64_t *until = local ? &local->until : &tm_hot.until;
-#else
-    int64_t *until = &tm_hot.until;
-#endif
-    if (TM_UNLIKELY(tm_hot.sampling) && tm_sampler_skips(until, size)) {
+    if (TM_UNLIKELY(tm_hot.sampling) && tm_record_skips(tstate, size)) {
         return TM_CTX_UNSAMPLED;
     }
     return tm_record_of_sample(tm_record_capture(tstate));

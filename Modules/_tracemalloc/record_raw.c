@@ -18,6 +18,17 @@ hold_gil(void)
     return _PyThreadState_GET() != NULL;
 }
 
+/* Without a GIL the world lock, which comes with the raw lock, guards them. */
+static bool
+holds_marks(void)
+{
+#ifdef Py_GIL_DISABLED
+    return true;
+#else
+    return hold_gil();
+#endif
+}
+
 /* For callers that may lack the GIL: the frames of this very thread stand
    still while it is in C code, so they can be read; a thread state that is not
    (or no longer) known gives the unknown context.  Raw lock held: a thread
@@ -63,7 +74,7 @@ put_raw(struct tm_table *table, uintptr_t addr, size_t size, tm_ctx_t ctx)
     if (old.ctx != TM_CTX_NONE) {
         tm_stats_shrink_raw(old.size);
     }
-    tm_stats_grow_raw(size);
+    tm_stats_grow_raw(size, holds_marks());
     return 0;
 }
 

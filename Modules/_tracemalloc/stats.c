@@ -16,15 +16,35 @@ struct tm_hot tm_hot = {
 
 static uint64_t lost;       /* atomic */
 
+/* Without a GIL other threads' blocks may be freed before they are published, so
+   that the sum is less than nothing: by no more than TM_BATCH a thread, whereas
+   a large total may well be in the upper half of the numbers. */
+static inline size_t
+at_least_0(size_t live)
+{
+#ifdef Py_GIL_DISABLED
+    return live > SIZE_MAX - SIZE_MAX / 16 ? 0 : live;
+#else
+    return live;
+#endif
+}
+
 void
-tm_stats_grow_raw(size_t size)
+tm_stats_grow_raw(size_t size, bool holder)
 {
     TM_SET(tm_hot.raw_bytes, tm_hot.raw_bytes + size);
-    size_t live = tm_live();
-    if ((ptrdiff_t)live > 0 && live > tm_peak()) {
-        tm_hot.peak = live;
+    size_t live = at_least_0(tm_live());
+    if (live <= tm_peak()) {
+        return;
+    }
+    if (holder) {
+        TM_SET(tm_hot.peak, live);
         tm_hot.peak_low = TM_PEAK_LOW(live);
         tm_marks_update();
+    }
+    else {
+        TM_SET(tm_hot.raw_peak, live);
+        TM_SET(tm_hot.low, TM_LOW_ASKS);
     }
 }
 
@@ -38,6 +58,7 @@ static void
 peak_is(size_t live)
 {
     tm_hot.peak = tm_hot.high = live;
+    tm_hot.raw_peak = 0;
     tm_hot.peak_low = TM_PEAK_LOW(live);
     tm_marks_update();
 }
@@ -53,7 +74,7 @@ tm_stats_reset(void)
 void
 tm_stats_reset_peak(void)
 {
-    peak_is(tm_live());
+    peak_is(at_least_0(tm_live()));
 }
 
 #ifdef Py_GIL_DISABLED
@@ -67,13 +88,6 @@ tm_stats_publish(struct tm_local *local)
     local->allocations = 0;
 }
 
-/* Other threads' blocks may be freed before they are published. */
-static size_t
-at_least_0(size_t live)
-{
-    return (ptrdiff_t)live < 0 ? 0 : live;
-}
-
 static TM_NOINLINE void
 look_at_marks(struct tm_local *local)
 {
@@ -85,8 +99,8 @@ look_at_marks(struct tm_local *local)
     if (live > tm_hot.task_high || live < tm_hot.low) {
         tm_mark_crossed(live);
     }
-    else if (live > tm_hot.peak) {
-        tm_hot.peak = live;
+    else if (live > tm_peak()) {
+        TM_SET(tm_hot.peak, live);
         tm_hot.peak_low = TM_PEAK_LOW(live);
         tm_marks_update();
     }

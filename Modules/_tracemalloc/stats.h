@@ -63,8 +63,10 @@ tm_stats_ends_peak(size_t size)
 }
 
 /* The same for raw_bytes; raw lock held.  Tasks are left to the next block of
-   the other domains, since the caller may lack the GIL that guards them. */
-void tm_stats_grow_raw(size_t size);
+   the other domains.  holder: does the caller hold what guards the marks?  If not
+   it keeps a new peak apart (tm_hot.raw_peak), and the next holder that looks
+   sets the marks from it. */
+void tm_stats_grow_raw(size_t size, bool holder);
 void tm_stats_shrink_raw(size_t size);
 
 void tm_stats_reset(void);          /* clear: all to zero */

@@ -120,7 +120,8 @@ struct tm_hot {
     const void *fresh;          /* block recorded last, until its object is
                                    announced by _Py_NewReference() */
     int64_t ticks;              /* allocations until the next clock check */
-    int64_t until;              /* bytes until the next sample */
+    int64_t until;              /* bytes until the next sample; unused without
+                                   a GIL */
 
     /* Not on every call. */
     bool fused;                 /* MEM and OBJ are fused with pymalloc: a block
@@ -128,14 +129,22 @@ struct tm_hot {
     bool timers;                /* a task waits for a time */
     bool several;               /* more than one thread records */
     bool sampling;              /* blocks are sampled by bytes */
-    size_t peak;                /* largest bytes + raw_bytes, unless `high` is
-                                   larger: see tm_peak() */
+    size_t peak;                /* largest bytes + raw_bytes, unless `high` or
+                                   `raw_peak` is larger: see tm_peak() */
+    size_t raw_peak;            /* largest that callers without the GIL have
+                                   seen; guard: the raw lock, read anywhere */
     size_t peak_low;            /* below it the peak is past; 0: already was */
     size_t task_high;           /* a task is due above ... */
     size_t task_low;            /* ... or below this size */
 };
 
 extern struct tm_hot tm_hot;
+
+/* The marks `high` and `low` are written by holders of the GIL (world lock) only,
+   with one exception: a caller without the GIL that has seen a new peak puts this
+   into `low`, so that the next block that is freed makes a holder look.  When the
+   holder writes at the same moment that is lost, and the next peak says it again. */
+#define TM_LOW_ASKS SIZE_MAX
 
 /* Traced bytes now. */
 static inline size_t
@@ -148,26 +157,32 @@ tm_live(void)
 static inline size_t
 tm_peak(void)
 {
-#ifdef Py_GIL_DISABLED
-    return TM_GET(tm_hot.peak);         /* `high` may leave room above it */
-#else
-    return tm_hot.peak > tm_hot.high ? tm_hot.peak : tm_hot.high;
+    size_t peak = TM_GET(tm_hot.peak), raw = TM_GET(tm_hot.raw_peak);
+#ifndef Py_GIL_DISABLED                 /* there it may leave room above it */
+    if (tm_hot.high > peak) {
+        peak = tm_hot.high;
+    }
 #endif
+    return raw > peak ? raw : peak;
 }
+
+/* A peak is past once this much of it is gone. */
+#define TM_PEAK_LOW(peak) ((peak) - ((peak) >> 6))
 
 /* The marks follow from the peak and from what tasks wait for. */
 static inline void
 tm_marks_update(void)
 {
-    tm_hot.peak = tm_peak();
+    size_t raw = TM_GET(tm_hot.raw_peak), peak = tm_peak();
+    if (raw == peak && raw != tm_hot.peak) {
+        tm_hot.peak_low = TM_PEAK_LOW(raw);
+    }
+    TM_SET(tm_hot.peak, peak);
     TM_SET(tm_hot.high, tm_hot.peak < tm_hot.task_high ? tm_hot.peak
                                                        : tm_hot.task_high);
     TM_SET(tm_hot.low, tm_hot.peak_low > tm_hot.task_low ? tm_hot.peak_low
                                                          : tm_hot.task_low);
 }
-
-/* A peak is past once this much of it is gone. */
-#define TM_PEAK_LOW(peak) ((peak) - ((peak) >> 6))
 
 /* The traced size has left the range between `low` and `high` for another
    reason than a new peak.  Totals change in one room, tasks and the copy of the

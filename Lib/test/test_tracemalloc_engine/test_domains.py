@@ -106,6 +106,42 @@ class Domains(Tracing):
         self.assertAlmostEqual(peak - base, 10_000_000, delta=50_000)
         self.assertLess(abs(now - base), 50_000)
 
+    def test_peak_seen_without_the_gil(self):
+        for release_gil in (True, False, True):
+            engine.reset_peak()
+            base = engine.get_traced_memory()[0]
+            track(5, ADDRESS, 10_000_000, release_gil)
+            untrack(5, ADDRESS, release_gil)
+            now, peak = engine.get_traced_memory()
+            self.assertAlmostEqual(peak - base, 10_000_000, delta=50_000)
+            block = bytearray(20_000_000)       # above it
+            del block
+            peak = engine.get_traced_memory()[1]
+            self.assertAlmostEqual(peak - base, 20_000_000, delta=50_000)
+            self.check_engine()
+
+    def test_what_was_live_at_a_peak_seen_without_the_gil(self):
+        track(5, ADDRESS, 10_000_000, True)
+        for _ in range(3):
+            bytearray(1000)         # who has the GIL takes notice
+        untrack(5, ADDRESS)
+        frozen = engine._freeze_peak()
+        self.assertGreater(frozen.peak_size, 10_000_000)
+        self.assertIn(5, {frozen.trace(i)[0] for i in range(len(frozen))})
+
+    def test_totals_in_the_upper_half_of_the_numbers(self):
+        engine.reset_peak()
+        half = sys.maxsize // 2
+        for n in range(3):
+            track(5, ADDRESS + n, half)
+        self.assertGreaterEqual(engine.get_traced_memory()[0], 3 * half)
+        for n in range(3):
+            untrack(5, ADDRESS + n)
+        live, peak = engine.get_traced_memory()
+        self.assertLess(live, half)
+        self.assertGreaterEqual(peak, 3 * half)
+        self.check_engine()
+
     def test_untracking_what_is_not_there(self):
         untrack(5, ADDRESS)
         untrack(0, ADDRESS)
