@@ -588,6 +588,16 @@ tm_mod_lost(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyLong_FromUnsignedLongLong(tm_lost());
 }
 
+PyDoc_STRVAR(starts_doc,
+"_starts($module, /)\n--\n\n"
+"How often tracing was turned on: whether it is still the same.");
+
+static PyObject *
+tm_mod_starts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromUnsignedLong(tm_starts());
+}
+
 #define ALIAS(name, func) {#name, tm_mod_##func, METH_NOARGS, name##_doc}
 #define FAST(name, func) \
     {#name, (PyCFunction)(void (*)(void))tm_mod_##func, METH_FASTCALL, \
@@ -633,6 +643,7 @@ static PyMethodDef methods[] = {
     FAST(_null_hook, null_hook),
     FAST(_fail_after, fail_after),
     NOARGS(_lost, lost),
+    NOARGS(_starts, starts),
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,24 +2,20 @@
  * doing the work at a safe point of the main thread.
  *
  * This file owns the table of reserved signals.  Who changes dispositions asks
- * here first (pycore_tracemalloc_signal.h says who); what a request means is
- * none of its business: that is tracemalloc._services, called through
- * the worker that was handed over with the reservation.
+ * here first; what a request means is known to tracemalloc._services, called
+ * through the worker.
  *
  *   kill ──► on_signal()          flags, the eval breaker: nothing else
  *              └► _PyErr_CheckSignalsTstate() ──► _PyTraceMalloc_SignalArrived()
  *                                                   └► worker(signum, kinds)
  *
- * The handler runs in any thread and between any two instructions.  It reads
- * `handler` and writes `arrived`, `pid` and `forwarded`, all of them atomically; the
- * rest of an entry is guarded by `changes`.
+ * The handler runs in any thread and between any two instructions: it touches
+ * what is atomic below.  The rest of an entry is guarded by `changes`.
  */
 #include "Python.h"
 #include "pycore_ceval.h"         // _PyEval_SignalReceived()
 #include "pycore_fileutils.h"     // _Py_write_noraise()
-#include "pycore_initconfig.h"    // _PyStatus_ERR()
 #include "pycore_interp.h"        // _PyInterpreterState_GetFinalizing()
-#include "pycore_pyerrors.h"
 #include "pycore_pystate.h"       // _PyThreadState_GET()
 #include "pycore_runtime.h"       // _PyRuntime
 #include "pycore_tracemalloc.h"
@@ -41,6 +37,12 @@
 
 #define PLAIN _PyTraceMalloc_SIGNAL_PLAIN
 #define ASKED _PyTraceMalloc_SIGNAL_ASKED
+/* What has been passed on to the main thread came after the signal was given
+   back.  Not for the worker. */
+#define LATE 4
+
+/* Value of a queued signal that is only to interrupt a system call. */
+#define FORWARDED 0x746d7266
 
 /* Frames that the worker may use when the program has used up all of its own. */
 #define SPARE_FRAMES 200
@@ -50,17 +52,20 @@
 /* --- the table --- */
 
 struct reserved {
-    int on;                 /* our handler is in place; atomic */
+    int on;                 /* reserved; atomic */
+    int held;               /* our handler is in place: on, or given back while
+                               `forwarded`; atomic */
     int pinned;             /* by an option: until the process ends */
     void *handler;          /* the application's view: SIG_DFL, SIG_IGN or a
                                function; atomic */
-    int nodefer;            /* SA_NODEFER, when the application's has it */
+    int flags;              /* sa_flags that go with it; atomic */
     struct sigaction before;/* what was there before us */
     void *marker;           /* the mapping that shows others what we are */
     uint32_t arrived;       /* set of kinds; atomic */
     int answered;           /* the request being worked on; main thread only */
     int pid;                /* of the process that it arrived in; atomic */
-    int forwarded;          /* passed on to the main thread; atomic */
+    int forwarded;          /* passed on to the main thread, which has not
+                               caught that yet; atomic */
 };
 
 static struct reserved table[Py_NSIG];
@@ -86,6 +91,14 @@ entry_of(int signum)
     return &table[signum];
 }
 
+/* Nothing but our handler may change the disposition. */
+static int
+is_held(int signum)
+{
+    return signum >= 1 && signum < Py_NSIG
+           && _Py_atomic_load_int(&table[signum].held);
+}
+
 static int
 is_function(void *handler)
 {
@@ -94,8 +107,8 @@ is_function(void *handler)
 
 /* --- the handler --- */
 
-/* As upstream's handler, without a byte for the wakeup descriptor: for its
-   readers the byte is a signal for the application. */
+/* Without a byte for the wakeup descriptor, whose readers would call the
+   application's handler. */
 static void
 flag_silently(int signum)
 {
@@ -104,20 +117,59 @@ flag_silently(int signum)
     _PyEval_SignalReceived();
 }
 
+/* For the application's handler, which may be one of one argument. */
 static void
-on_signal(int signum, siginfo_t *info, void *context)
+call_next(void *next, int signum, siginfo_t *info, void *context)
 {
-    int saved = errno;
-    struct reserved *entry = &table[signum];
-    pthread_t main = (pthread_t)_PyRuntime.main_thread;
-    int on_main = pthread_equal(pthread_self(), main);
-    if (on_main && info->si_code == SI_TKILL
-        && _Py_atomic_exchange_int(&entry->forwarded, 0))
-    {
-        /* Only to interrupt a system call, see below. */
-        errno = saved;
+    ((void (*)(int, siginfo_t *, void *))next)(signum, info, context);
+}
+
+/* A system call of the main thread is interrupted only by a signal of its own.
+   Where that can carry a mark, it does: one that the application itself sends
+   to the main thread looks the same otherwise. */
+static void
+forward(struct reserved *entry, pthread_t main, int signum)
+{
+    int before = _Py_atomic_exchange_int(&entry->forwarded, 1);
+    if (!_Py_atomic_load_int(&entry->on)) {
+        _Py_atomic_store_int(&entry->forwarded, 0);
         return;
     }
+#ifdef __GLIBC__
+    (void)before;
+    union sigval mark = {.sival_int = FORWARDED};
+    (void)pthread_sigqueue(main, signum, mark);
+#else
+    if (!before) {
+        (void)pthread_kill(main, signum);
+    }
+#endif
+}
+
+static int
+was_forwarded(struct reserved *entry, siginfo_t *info, int on_main)
+{
+#ifdef __GLIBC__
+    int found = on_main && info->si_code == SI_QUEUE
+                && info->si_value.sival_int == FORWARDED
+                && info->si_pid == getpid();
+    if (found) {
+        _Py_atomic_store_int(&entry->forwarded, 0);
+    }
+    return found;
+#else
+#  ifdef SI_TKILL
+    on_main = on_main && info->si_code == SI_TKILL;
+#  endif
+    return on_main && _Py_atomic_exchange_int(&entry->forwarded, 0);
+#endif
+}
+
+/* A signal that is ours, and perhaps the application's too. */
+static void
+arrive(int signum, siginfo_t *info, void *context)
+{
+    struct reserved *entry = &table[signum];
     int asked = info->si_code == SI_QUEUE
                 && info->si_value.sival_int == TM_SIGNAL_ASKS;
     void *next = _Py_atomic_load_ptr(&entry->handler);
@@ -132,13 +184,47 @@ on_signal(int signum, siginfo_t *info, void *context)
         python(signum);
     }
     if (!asked && is_function(next) && next != (void *)python) {
-        /* Extra arguments do a handler of one argument no harm. */
-        ((void (*)(int, siginfo_t *, void *))next)(signum, info, context);
+        call_next(next, signum, info, context);
     }
-    if (!on_main && !_Py_atomic_exchange_int(&entry->forwarded, 1)) {
-        /* What the main thread waits in is interrupted only by a signal of its
-           own. */
-        pthread_kill(main, signum);
+}
+
+/* A signal that has been given back, but not its disposition. */
+static void
+arrive_late(int signum, siginfo_t *info, void *context)
+{
+    void *next = _Py_atomic_load_ptr(&table[signum].handler);
+    if (is_function(next)) {
+        _Py_atomic_or_uint32(&table[signum].arrived, PLAIN);
+        call_next(next, signum, info, context);
+    }
+    else if (next == (void *)SIG_DFL) {
+        _Py_atomic_store_int(&table[signum].held, 0);
+        (void)signal(signum, SIG_DFL);
+        (void)raise(signum);
+    }
+}
+
+static void
+on_signal(int signum, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    struct reserved *entry = &table[signum];
+    pthread_t main = (pthread_t)_PyRuntime.main_thread;
+    int on_main = pthread_equal(pthread_self(), main);
+    if (was_forwarded(entry, info, on_main)) {
+        if (!_Py_atomic_load_int(&entry->on)) {
+            _Py_atomic_or_uint32(&entry->arrived, LATE);
+            flag_silently(signum);
+        }
+    }
+    else if (!_Py_atomic_load_int(&entry->on)) {
+        arrive_late(signum, info, context);
+    }
+    else {
+        arrive(signum, info, context);
+        if (!on_main) {
+            forward(entry, main, signum);
+        }
     }
     errno = saved;
 }
@@ -150,7 +236,8 @@ is_ours(const struct sigaction *action)
            && action->sa_sigaction == on_signal;
 }
 
-/* Put our handler in place; what was there goes into *old.  Async-signal-safe. */
+/* Put our handler in place; what was there goes into *old.  Async-signal-safe.
+   A handler that raises the signal for the one before it needs SA_NODEFER. */
 static int
 install(int signum, struct sigaction *old)
 {
@@ -158,14 +245,15 @@ install(int signum, struct sigaction *old)
     memset(&action, 0, sizeof(action));
     action.sa_sigaction = on_signal;
     sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | table[signum].nodefer;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK
+                      | (_Py_atomic_load_int(&table[signum].flags)
+                         & SA_NODEFER);
     return sigaction(signum, &action, old);
 }
 
 /* --- what shows other processes that a signal is safe to send --- */
 
-/* A private mapping of a memory file with a telling name, seen in /proc/PID/maps.
-   A forked child has it too, as it has the handler; exec ends both. */
+/* A mapping is inherited by fork and ended by exec, just as the handler. */
 static void *
 marker_new(int signum)
 {
@@ -197,28 +285,62 @@ marker_free(void *marker)
 
 /* --- reserving --- */
 
+/* Guard of these three: changes. */
+
+static int
+take_over(int signum, int pinned)
+{
+    struct reserved *entry = &table[signum];
+    struct sigaction *before = &entry->before;
+    if (sigaction(signum, NULL, before) < 0) {
+        return -1;
+    }
+    /* A parent ignores it for us, see below. */
+    void *seen = pinned && before->sa_handler == SIG_IGN
+                 ? (void *)SIG_DFL : (void *)before->sa_handler;
+    _Py_atomic_store_ptr(&entry->handler, seen);
+    _Py_atomic_store_int(&entry->flags, before->sa_flags);
+    _Py_atomic_store_int(&entry->forwarded, 0);
+    _Py_atomic_store_int(&entry->held, 1);
+    _Py_atomic_store_int(&entry->on, 1);
+    if (install(signum, before) < 0) {
+        _Py_atomic_store_int(&entry->on, 0);
+        _Py_atomic_store_int(&entry->held, 0);
+        return -1;
+    }
+    return 0;
+}
+
+static void
+give_back(int signum)
+{
+    struct reserved *entry = &table[signum];
+    struct sigaction action = entry->before;
+    void *handler = _Py_atomic_load_ptr(&entry->handler);
+    int flags = _Py_atomic_load_int(&entry->flags);
+    if (handler != (void *)action.sa_handler || flags != action.sa_flags) {
+        /* The application has set another one since. */
+        memset(&action, 0, sizeof(action));
+        action.sa_handler = (PyOS_sighandler_t)handler;
+        action.sa_flags = flags;
+    }
+    (void)sigaction(signum, &action, NULL);
+    _Py_atomic_store_int(&entry->held, 0);
+}
+
 static int
 reserve_locked(int signum, int pinned)
 {
     struct reserved *entry = &table[signum];
     if (!entry->on) {
-        struct sigaction *before = &entry->before;
-        entry->nodefer = 0;
         _Py_atomic_store_uint32(&entry->arrived, 0);
-        _Py_atomic_store_int(&entry->forwarded, 0);
-        if (sigaction(signum, NULL, before) < 0) {
-            return -1;
+        if (entry->held) {
+            _Py_atomic_store_int(&entry->on, 1);
         }
-        /* The parent may have ignored it for us, see below; for an application
-           it is as if nobody had touched it. */
-        void *seen = pinned && before->sa_handler == SIG_IGN
-                     ? (void *)SIG_DFL : (void *)before->sa_handler;
-        _Py_atomic_store_ptr(&entry->handler, seen);
-        if (install(signum, before) < 0) {
+        else if (take_over(signum, pinned) < 0) {
             return -1;
         }
         entry->marker = marker_new(signum);
-        _Py_atomic_store_int(&entry->on, 1);
     }
     entry->pinned |= pinned;
     return 0;
@@ -243,15 +365,12 @@ _PyTraceMalloc_ReleaseSignal(int signum)
         res = -1;
     }
     else if (entry != NULL) {
-        struct sigaction action = entry->before;
-        if (entry->handler != (void *)action.sa_handler) {
-            /* The application has set another one since. */
-            memset(&action, 0, sizeof(action));
-            action.sa_handler = (PyOS_sighandler_t)entry->handler;
-            action.sa_flags = SA_ONSTACK | entry->nodefer;
-        }
         _Py_atomic_store_int(&entry->on, 0);
-        (void)sigaction(signum, &action, NULL);
+        if (!_Py_atomic_load_int(&entry->forwarded)) {
+            give_back(signum);
+        }
+        /* Else the application would catch what has been passed on, or die of
+           it: settle(). */
         marker_free(entry->marker);
         entry->marker = NULL;
         res = 1;
@@ -271,12 +390,11 @@ void
 _PyTraceMalloc_SignalFini(void)
 {
     for (int signum = 1; signum < Py_NSIG; signum++) {
-        struct reserved *entry = entry_of(signum);
-        if (entry == NULL) {
+        if (!is_held(signum)) {
             continue;
         }
-        /* What is left of the process must not die of it.  A host program that
-           had a handler gets it back. */
+        /* What is left of the process must not die of it. */
+        struct reserved *entry = &table[signum];
         struct sigaction action = entry->before;
         if (!is_function((void *)action.sa_handler)) {
             action.sa_handler = SIG_IGN;
@@ -284,6 +402,7 @@ _PyTraceMalloc_SignalFini(void)
         (void)sigaction(signum, &action, NULL);
         marker_free(entry->marker);
         _Py_atomic_store_int(&entry->on, 0);
+        _Py_atomic_store_int(&entry->held, 0);
         entry->marker = NULL;
         entry->pinned = 0;
     }
@@ -294,30 +413,30 @@ _PyTraceMalloc_SignalFini(void)
 int
 _PyTraceMalloc_SignalReserved(int signum)
 {
-    return entry_of(signum) != NULL;
+    return is_held(signum);
 }
 
 int
 _PyTraceMalloc_SetSignal(int signum, PyOS_sighandler_t handler,
                          PyOS_sighandler_t *old)
 {
-    struct reserved *entry = entry_of(signum);
-    if (entry == NULL) {
+    if (!is_held(signum)) {
         return 0;
     }
+    struct reserved *entry = &table[signum];
     *old = (PyOS_sighandler_t)_Py_atomic_exchange_ptr(&entry->handler,
                                                       (void *)handler);
+    _Py_atomic_store_int(&entry->flags, SA_ONSTACK);
     return 1;
 }
 
 int
 _PyTraceMalloc_GetSignal(int signum, PyOS_sighandler_t *handler)
 {
-    struct reserved *entry = entry_of(signum);
-    if (entry == NULL) {
+    if (!is_held(signum)) {
         return 0;
     }
-    *handler = (PyOS_sighandler_t)_Py_atomic_load_ptr(&entry->handler);
+    *handler = (PyOS_sighandler_t)_Py_atomic_load_ptr(&table[signum].handler);
     return 1;
 }
 
@@ -325,25 +444,23 @@ int
 _PyTraceMalloc_Sigaction(int signum, const struct sigaction *action,
                          struct sigaction *old)
 {
-    struct reserved *entry = entry_of(signum);
-    if (entry == NULL) {
+    if (!is_held(signum)) {
         return sigaction(signum, action, old);
     }
+    struct reserved *entry = &table[signum];
     void *seen = _Py_atomic_load_ptr(&entry->handler);
-    int nodefer = entry->nodefer;
+    int flags = _Py_atomic_load_int(&entry->flags);
     if (action != NULL) {
         _Py_atomic_store_ptr(&entry->handler, (void *)action->sa_handler);
-        if ((action->sa_flags & SA_NODEFER) != nodefer) {
-            /* A handler that raises the signal for the one before it needs
-               that to happen at once. */
-            entry->nodefer = action->sa_flags & SA_NODEFER;
+        _Py_atomic_store_int(&entry->flags, action->sa_flags);
+        if ((action->sa_flags ^ flags) & SA_NODEFER) {
             (void)install(signum, NULL);
         }
     }
     if (old != NULL) {
         memset(old, 0, sizeof(*old));
         old->sa_handler = (PyOS_sighandler_t)seen;
-        old->sa_flags = nodefer;
+        old->sa_flags = flags;
     }
     return 0;
 }
@@ -405,9 +522,8 @@ call_worker(PyObject *worker, int signum, uint32_t kinds)
     Py_XDECREF(res);
 }
 
-/* Nothing of the application runs in here but finalizers: handlers of other
-   signals wait, trace functions do not see it.  What is allocated leaves no
-   trace: it would be seen in the next snapshot. */
+/* Handlers of other signals wait, trace functions do not see it, and what it
+   allocates is in no snapshot. */
 static void
 work(PyThreadState *tstate, int signum, uint32_t kinds)
 {
@@ -424,8 +540,7 @@ work(PyThreadState *tstate, int signum, uint32_t kinds)
         call_worker(worker, signum, kinds);
         kinds = _Py_atomic_exchange_uint32(&entry->arrived, 0);
         if (!entry->answered) {
-            /* A burst is one request.  Only a question that was put meanwhile
-               is not answered yet, perhaps. */
+            /* A burst is one request; a question may be a new one. */
             kinds &= ASKED;
         }
     }
@@ -439,6 +554,20 @@ work(PyThreadState *tstate, int signum, uint32_t kinds)
     if (_Py_atomic_load_int(&_PyRuntime.signals.is_tripped)) {
         _PyEval_SignalReceived();
     }
+}
+
+/* The signal was given back, its disposition now can be. */
+static void
+settle(int signum)
+{
+    PyMutex_Lock(&changes);
+    struct reserved *entry = &table[signum];
+    if (entry->held && !entry->on
+        && !_Py_atomic_load_int(&entry->forwarded))
+    {
+        give_back(signum);
+    }
+    PyMutex_Unlock(&changes);
 }
 
 /* Whether the application has a part in a signal that came for these reasons. */
@@ -457,6 +586,13 @@ arrived_for(PyThreadState *tstate, int signum)
 {
     struct reserved *entry = &table[signum];
     uint32_t kinds = _Py_atomic_exchange_uint32(&entry->arrived, 0);
+    if (kinds & LATE) {
+        settle(signum);
+        kinds &= ~(uint32_t)LATE;
+        if (kinds == 0) {
+            return 0;
+        }
+    }
     if (kinds != 0 && entry_of(signum) != NULL
         && _PyInterpreterState_GetFinalizing(tstate->interp) == NULL)
     {
@@ -515,23 +651,25 @@ _PyTraceMalloc_SignalAfterFork(void)
         /* The thread that was at work is not in this process. */
         busy = worked = 0;
     }
-    /* The thread that has forked is the main thread now.  The eval breaker that
-       a signal sets would otherwise still be that of the old one. */
+    /* Else a signal sets the eval breaker of a thread that is gone. */
     _PyRuntime.main_tstate = _PyThreadState_GET();
     for (int signum = 1; signum < Py_NSIG; signum++) {
-        struct reserved *entry = entry_of(signum);
+        struct reserved *entry = &table[signum];
         struct sigaction now;
-        if (entry == NULL) {
+        if (!is_held(signum)) {
             continue;
         }
         _Py_atomic_store_int(&entry->forwarded, 0);
+        if (!entry->on) {
+            give_back(signum);
+            continue;
+        }
         if (_Py_atomic_load_int(&entry->pid) != (int)getpid()) {
             /* The parent's, and for the parent to see to. */
             _Py_atomic_store_uint32(&entry->arrived, 0);
         }
         if (sigaction(signum, NULL, &now) == 0 && !is_ours(&now)) {
-            /* A library of the parent has taken it by sigaction(), or another
-               thread was about to exec. */
+            /* A library has taken it, or another thread was about to exec. */
             if (is_function((void *)now.sa_handler)) {
                 _Py_atomic_store_ptr(&entry->handler, (void *)now.sa_handler);
             }
@@ -541,14 +679,20 @@ _PyTraceMalloc_SignalAfterFork(void)
     _PyTraceMalloc_SignalFlagHeld();
 }
 
+/* Those of an option, and those that the application ignores: exec keeps only
+   that of a disposition. */
 static void
-ignore_pinned(void)
+ignore_for_exec(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof(action));
     action.sa_handler = SIG_IGN;
     for (int signum = 1; signum < Py_NSIG; signum++) {
-        if (entry_of(signum) != NULL && table[signum].pinned) {
+        if (is_held(signum)
+            && (table[signum].pinned
+                || _Py_atomic_load_ptr(&table[signum].handler)
+                   == (void *)SIG_IGN))
+        {
             (void)sigaction(signum, &action, NULL);
         }
     }
@@ -557,7 +701,7 @@ ignore_pinned(void)
 void
 _PyTraceMalloc_SignalChildExec(void)
 {
-    ignore_pinned();
+    ignore_for_exec();
 }
 
 void
@@ -565,7 +709,7 @@ _PyTraceMalloc_SignalBeforeExec(void)
 {
     PyMutex_Lock(&changes);
     if (leaving++ == 0) {
-        ignore_pinned();
+        ignore_for_exec();
     }
     PyMutex_Unlock(&changes);
 }
@@ -577,7 +721,7 @@ _PyTraceMalloc_SignalAfterExec(void)
     PyMutex_Lock(&changes);
     if (--leaving == 0) {
         for (int signum = 1; signum < Py_NSIG; signum++) {
-            if (entry_of(signum) != NULL && table[signum].pinned) {
+            if (is_held(signum)) {
                 (void)install(signum, NULL);
             }
         }
@@ -598,82 +742,4 @@ _PyTraceMalloc_SignalSpare(sigset_t *set)
 }
 #endif
 
-#else /* !TM_CAN_RESERVE: nothing is ever reserved */
-
-int
-_PyTraceMalloc_ReserveSignal(int Py_UNUSED(signum), int Py_UNUSED(pinned))
-{
-    errno = ENOSYS;
-    return -1;
-}
-
-int
-_PyTraceMalloc_ReleaseSignal(int Py_UNUSED(signum))
-{
-    return 0;
-}
-
-int
-_PyTraceMalloc_SignalReserved(int Py_UNUSED(signum))
-{
-    return 0;
-}
-
-int
-_PyTraceMalloc_SetSignal(int Py_UNUSED(signum),
-                         PyOS_sighandler_t Py_UNUSED(handler),
-                         PyOS_sighandler_t *Py_UNUSED(old))
-{
-    return 0;
-}
-
-int
-_PyTraceMalloc_GetSignal(int Py_UNUSED(signum),
-                         PyOS_sighandler_t *Py_UNUSED(handler))
-{
-    return 0;
-}
-
-int
-_PyTraceMalloc_SignalBusy(void)
-{
-    return 0;
-}
-
-int
-_PyTraceMalloc_SignalAgain(void)
-{
-    return 0;
-}
-
-int
-_PyTraceMalloc_SignalArrived(PyThreadState *Py_UNUSED(tstate),
-                             int Py_UNUSED(signum))
-{
-    return 0;
-}
-
-struct _tracemalloc_signal_counts
-_PyTraceMalloc_SignalCounts(void)
-{
-    return (struct _tracemalloc_signal_counts){0};
-}
-
-int
-_PyTraceMalloc_SignalOnlyOurs(
-    struct _tracemalloc_signal_counts Py_UNUSED(before))
-{
-    return 0;
-}
-
-void _PyTraceMalloc_SignalFlagHeld(void) {}
-void _PyTraceMalloc_SignalAnswered(int Py_UNUSED(signum)) {}
-void _PyTraceMalloc_SignalFini(void) {}
-void _PyTraceMalloc_SignalAfterFork(void) {}
-void _PyTraceMalloc_SignalChildExec(void) {}
-void _PyTraceMalloc_SignalBeforeExec(void) {}
-void _PyTraceMalloc_SignalAfterExec(void) {}
-#ifndef MS_WINDOWS
-void _PyTraceMalloc_SignalSpare(sigset_t *Py_UNUSED(set)) {}
-#endif
 #endif /* TM_CAN_RESERVE */

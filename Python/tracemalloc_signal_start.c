@@ -3,6 +3,7 @@
  *
  * The signal is reserved long before anything can be imported.  The other
  * options are for tracemalloc._services to understand, once it can be loaded.
+ * At the end, for systems without sigaction(): nothing is ever reserved.
  */
 #include "Python.h"
 #include "pycore_initconfig.h"    // _PyStatus_ERR()
@@ -285,15 +286,17 @@ unblock(int signum)
 #endif
 }
 
-PyStatus
-_PyTraceMalloc_SignalOptions(const PyConfig *config)
+static void
+forget_option(void)
+{
+    PyMem_RawFree(option_text);
+    option_text = NULL;
+}
+
+static PyStatus
+reserve_option(void)
 {
     char name[40];
-    PyMem_RawFree(option_text);
-    option_text = config->install_signal_handlers ? read_option(config) : NULL;
-    if (option_text == NULL) {
-        return _PyStatus_OK();
-    }
     size_t length = name_in(option_text, name, sizeof(name));
     int signum = _PyTraceMalloc_SignalNumber(name, length);
     const char *objection = length == 0
@@ -307,6 +310,21 @@ _PyTraceMalloc_SignalOptions(const PyConfig *config)
     }
     unblock(signum);
     return _PyStatus_OK();
+}
+
+PyStatus
+_PyTraceMalloc_SignalOptions(const PyConfig *config)
+{
+    forget_option();
+    option_text = config->install_signal_handlers ? read_option(config) : NULL;
+    if (option_text == NULL) {
+        return _PyStatus_OK();
+    }
+    PyStatus status = reserve_option();
+    if (_PyStatus_EXCEPTION(status)) {
+        forget_option();
+    }
+    return status;
 }
 
 /* Turn the exception that is set into an error of the start. */
@@ -325,12 +343,10 @@ refuse_by_exception(void)
     return status;
 }
 
-PyStatus
-_PyTraceMalloc_SignalReady(void)
+/* Let tracemalloc._services understand the rest of the option. */
+static PyStatus
+begin_services(void)
 {
-    if (option_text == NULL) {
-        return _PyStatus_OK();
-    }
     PyObject *module = PyImport_ImportModule("tracemalloc._services");
     if (module == NULL && wcsstr(option_text, L",inherited") != NULL) {
         /* A program with a library of its own.  The signal does nothing. */
@@ -345,7 +361,96 @@ _PyTraceMalloc_SignalReady(void)
     Py_XDECREF(res);
     Py_XDECREF(text);
     Py_XDECREF(module);
-    PyMem_RawFree(option_text);
-    option_text = NULL;
     return status;
 }
+
+PyStatus
+_PyTraceMalloc_SignalReady(void)
+{
+    PyStatus status = option_text != NULL ? begin_services() : _PyStatus_OK();
+    forget_option();
+    return status;
+}
+
+#ifndef TM_CAN_RESERVE
+
+/* --- what tracemalloc_signal.c has where signals can be reserved --- */
+
+int
+_PyTraceMalloc_ReserveSignal(int Py_UNUSED(signum), int Py_UNUSED(pinned))
+{
+    errno = ENOSYS;
+    return -1;
+}
+
+int
+_PyTraceMalloc_ReleaseSignal(int Py_UNUSED(signum))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalReserved(int Py_UNUSED(signum))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SetSignal(int Py_UNUSED(signum),
+                         PyOS_sighandler_t Py_UNUSED(handler),
+                         PyOS_sighandler_t *Py_UNUSED(old))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_GetSignal(int Py_UNUSED(signum),
+                         PyOS_sighandler_t *Py_UNUSED(handler))
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalBusy(void)
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalAgain(void)
+{
+    return 0;
+}
+
+int
+_PyTraceMalloc_SignalArrived(PyThreadState *Py_UNUSED(tstate),
+                             int Py_UNUSED(signum))
+{
+    return 0;
+}
+
+struct _tracemalloc_signal_counts
+_PyTraceMalloc_SignalCounts(void)
+{
+    return (struct _tracemalloc_signal_counts){0};
+}
+
+int
+_PyTraceMalloc_SignalOnlyOurs(
+    struct _tracemalloc_signal_counts Py_UNUSED(before))
+{
+    return 0;
+}
+
+void _PyTraceMalloc_SignalFlagHeld(void) {}
+void _PyTraceMalloc_SignalAnswered(int Py_UNUSED(signum)) {}
+void _PyTraceMalloc_SignalFini(void) {}
+void _PyTraceMalloc_SignalAfterFork(void) {}
+void _PyTraceMalloc_SignalChildExec(void) {}
+void _PyTraceMalloc_SignalBeforeExec(void) {}
+void _PyTraceMalloc_SignalAfterExec(void) {}
+#ifndef MS_WINDOWS
+void _PyTraceMalloc_SignalSpare(sigset_t *Py_UNUSED(set)) {}
+#endif
+
+#endif /* !TM_CAN_RESERVE */

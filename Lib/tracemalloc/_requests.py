@@ -153,7 +153,11 @@ class _Request:
         nframe = self._number("nframe", self._reservation.nframe)
         services.start(nframe, self._number(
             "sample_interval", self._reservation.sample_interval))
-        services.take()
+        try:
+            services.take()
+        except BaseException:
+            services.stop()
+            raise
         return f"tracing, {nframe} frames\n"
 
     def stop(self) -> str:
@@ -178,7 +182,7 @@ class _Request:
 
     def diff(self) -> str:
         self._need_tracing()
-        old = _services().process().last
+        old = _services().last()
         if old is None:
             raise Refused("there is no earlier snapshot: attach with "
                           "\"snapshot\" first")
@@ -203,19 +207,20 @@ class _Request:
         return shown.getvalue()
 
     def status(self) -> str:
-        process = _services().process()
+        last = _services().last()
         lines = ["tracing: off"]
         if _tracemalloc.is_tracing():
             limit = _tracemalloc.get_traceback_limit()
             lines = [f"tracing: on, {limit} frames", f"traced: {_traced()}",
                      f"tracer: {format_size(_tracemalloc._memory()[0])}"]
         for one in _services().reservations():
-            next_one = "first" if one.first is None else "second"
+            open_pair = (one.first is not None
+                         and one.run == _services().running())
+            next_one = "second" if open_pair else "first"
             lines.append(f"{one.name}: the next is the {next_one} of a pair; "
                          f"files in {one.directory}")
-        if process.last is not None:
-            lines.append("last snapshot: "
-                         f"{format_time(process.last.timestamp)}")
+        if last is not None:
+            lines.append(f"last snapshot: {format_time(last.timestamp)}")
         return "\n".join(lines) + "\n"
 
 

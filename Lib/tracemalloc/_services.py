@@ -38,7 +38,8 @@ class Reservation:
     def forget(self) -> None:
         """Begin anew: the next signal is a first one."""
         self.first = None       # the first snapshot of a pair
-        self.started = False    # whether this signal has started tracing
+        self.run = None         # of which run of tracing, see running()
+        self.started = False    # whether this signal has started that run
 
     def configure(self, nframe, directory, sample_interval) -> None:
         self.nframe = nframe
@@ -47,27 +48,27 @@ class Reservation:
 
     def signalled(self) -> None:
         """Do what this signal stands for."""
-        if self.first is None or not _tracemalloc.is_tracing():
+        if self.first is None or self.run != running():
             self._open()
         else:
             self._close()
 
     def _open(self):
-        if not _tracemalloc.is_tracing():
+        if running() is None:
             start(self.nframe, self.sample_interval)
-            self.started = True
+            self.started, self.run = True, running()
+        elif self.run != running():
+            self.started, self.run = False, running()
         self.first = take()
         self._save(lambda files, stem: files.add(
             stem + ".snapshot", store, self.first))
 
     def _close(self):
-        first, started = self.first, self.started
-        self.forget()
+        first = self.first
         try:
             second = take()
         finally:
-            if started:
-                stop()
+            self.end()
         difference = _difference.Difference(first, second)
 
         def add(files, stem):
@@ -75,6 +76,12 @@ class Reservation:
             files.add(stem + ".diff.json", put, difference.json())
             files.add(stem + ".diff.txt", put, difference.text())
         self._save(add)
+
+    def end(self) -> None:
+        """End what the first signal has begun."""
+        if self.started and self.run == running():
+            stop()
+        self.forget()
 
     def _save(self, add):
         self.save(add)
@@ -108,7 +115,9 @@ class _Process:
         self.pid = os.getpid()
         self.counter = 0
         self.last = None        # the last snapshot, for a later difference
-        self.before = None      # limit and sample interval before start()
+        self.last_run = None    # and of which run of tracing
+        self.before = None      # the run that start() has begun; the limit
+                                # and the sample interval before that
 
     def stem(self) -> str:
         """How the names of the next files begin."""
@@ -125,17 +134,29 @@ def process() -> _Process:
     """The record of this process; in a forked child a new one."""
     global _process
     if _process.pid != os.getpid():
+        before = _process.before
         _process = _Process()
+        _process.before = before
         for reservation in _reservations.values():
-            started = reservation.started and _tracemalloc.is_tracing()
-            reservation.forget()
-            reservation.started = started
+            reservation.first = None
     return _process
 
 
 def reservations() -> list[Reservation]:
     """All reserved signals."""
     return [_reservations[signum] for signum in sorted(_reservations)]
+
+
+def running() -> int | None:
+    """The number of this run of tracing, since the program may stop and start
+    it at any time; None if it is off."""
+    return _tracemalloc._starts() if _tracemalloc.is_tracing() else None
+
+
+def last() -> Snapshot | None:
+    """The last snapshot of this run of tracing."""
+    found = process()
+    return found.last if found.last_run == running() else None
 
 
 def forget() -> None:
@@ -149,27 +170,37 @@ def forget() -> None:
 
 def start(nframe: int, sample_interval: int | None) -> None:
     """Start tracing; by default a forked child does not go on with it."""
-    process().before = (_tracemalloc.get_traceback_limit(),
-                        _tracemalloc.get_sample_interval())
-    _tracemalloc.set_traceback_limit(nframe)
-    if sample_interval is not None:
-        _tracemalloc.set_sample_interval(sample_interval)
-    _tracemalloc.enable()
+    before = (_tracemalloc.get_traceback_limit(),
+              _tracemalloc.get_sample_interval())
+    try:
+        _tracemalloc.set_traceback_limit(nframe)
+        if sample_interval is not None:
+            _tracemalloc.set_sample_interval(sample_interval)
+        _tracemalloc.enable()
+    except BaseException:
+        _restore(*before)
+        raise
+    process().before = (running(), *before)
+
+
+def _restore(limit, sample_interval):
+    _tracemalloc.set_traceback_limit(limit)
+    _tracemalloc.set_sample_interval(sample_interval)
 
 
 def stop() -> None:
     """Stop tracing; the program finds its settings as they were."""
+    run = running()
     _tracemalloc.stop()
     before, process().before = process().before, None
-    if before is not None:
-        _tracemalloc.set_traceback_limit(before[0])
-        _tracemalloc.set_sample_interval(before[1])
+    if before is not None and before[0] == run:
+        _restore(*before[1:])
 
 
 def take() -> Snapshot:
     """Take a snapshot, which later differences can be made with."""
     snapshot = Snapshot.create(traces=True)
-    process().last = snapshot
+    process().last, process().last_run = snapshot, running()
     return snapshot
 
 
@@ -271,10 +302,13 @@ def register(signum: int, *, nframe: int = LIMIT, directory: str = ".",
 def unregister(signum: int) -> bool:
     """Give a signal back; return whether it was reserved by register().
 
-    RuntimeError if an option of the interpreter has reserved it.
+    Tracing that its first arrival has started ends.  RuntimeError if an option
+    of the interpreter has reserved it.
     """
     released = _tracemalloc._signal_release(signum)
-    _reservations.pop(operator.index(signum), None)
+    reservation = _reservations.pop(operator.index(signum), None)
+    if reservation is not None:
+        reservation.end()
     return released
 
 

@@ -20,6 +20,7 @@ enum tm_started_by { TM_BY_START, TM_BY_ENABLE };
 
 /* 0; -1: no memory.  Tracing already: 0, nothing changes. */
 int tm_start(int limit, enum tm_started_by how);
+unsigned long tm_starts(void);      /* how often tracing was turned on */
 void tm_stop(void);                 /* drops traces, filters stay */
 void tm_clear(void);                /* drops traces, tracing goes on */
 bool tm_is_tracing(void);           /* any thread */

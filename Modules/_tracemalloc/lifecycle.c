@@ -28,6 +28,7 @@ extern void _PyTraceMalloc_UnlinkSlots(void *pool);
 
 static enum tm_fork_policy fork_policy;
 static enum tm_started_by started_by;
+static unsigned long starts;
 
 /* --- exclusive access --- */
 
@@ -200,6 +201,7 @@ tm_start(int limit, enum tm_started_by how)
         know_threads();
     }
     started_by = how;
+    starts++;
     tm_sampler_start();
     tm_schedule_start();
     tm_hook_link();
@@ -209,6 +211,12 @@ tm_start(int limit, enum tm_started_by how)
     set_gate(TM_GATE_OFF, false);
     exclusive_end();
     return 0;
+}
+
+unsigned long
+tm_starts(void)
+{
+    return starts;
 }
 
 void

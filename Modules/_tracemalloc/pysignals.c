@@ -20,6 +20,17 @@
 
 #include "signals.h"
 
+static int
+in_main_interpreter(void)
+{
+    if (_Py_IsMainInterpreter(PyInterpreterState_Get())) {
+        return 1;
+    }
+    PyErr_SetString(PyExc_RuntimeError,
+                    "signals belong to the main interpreter");
+    return 0;
+}
+
 static PyObject *
 signal_reserve(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -33,9 +44,7 @@ signal_reserve(PyObject *Py_UNUSED(module), PyObject *args)
         return PyErr_Format(PyExc_ValueError, "signal %d: %s", signum,
                             objection);
     }
-    if (!_Py_IsMainInterpreter(PyInterpreterState_Get())) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "signals belong to the main interpreter");
+    if (!in_main_interpreter()) {
         return NULL;
     }
     if (_PyTraceMalloc_SetSignalWorker(worker) < 0) {
@@ -52,6 +61,9 @@ signal_release(PyObject *Py_UNUSED(module), PyObject *arg)
 {
     int signum = PyLong_AsInt(arg);
     if (signum == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (!in_main_interpreter()) {
         return NULL;
     }
     int res = _PyTraceMalloc_ReleaseSignal(signum);
