@@ -1,10 +1,8 @@
 /* The fused hooks when tracing samples by bytes.  Included once, by
  * obmalloc_trace.h, in the middle of it: the two share what they do slowly.
  *
- * Nearly every block is passed over, and all that has to be kept of it is how
- * much less than its size class was asked for, so that totals stay exact.  A
- * byte holds that, found from the address without a multiplication; a trace is
- * in the table `big`.
+ * Of a block that is passed over only the size matters, so that totals stay
+ * exact: a byte.  Traces of samples are in the table `big`.
  *
  *   pool header ──trace_slots──► POOL_SIZE / ALIGNMENT bytes, one for each place
  *                                where a block may start:

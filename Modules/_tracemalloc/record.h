@@ -145,8 +145,7 @@ tm_record_capture(PyThreadState *tstate)
     return TM_LIKELY(ctx != TM_CTX_NONE) ? ctx : tm_record_capture_slow(tstate);
 }
 
-/* When tracing samples, totals count every block, so one that the live filters
-   drop is a block that was passed over. */
+/* Totals of sampled tracing count also what the live filters drop. */
 TM_INLINE tm_ctx_t
 tm_record_of_sample(tm_ctx_t ctx)
 {
@@ -193,8 +192,8 @@ void tm_record_clear_slot(tm_slot_t *slot, const void *block,
    themselves and do nothing when tracing is off. */
 void tm_record_big(PyThreadState *tstate, const void *block, size_t size);
 bool tm_record_forget_big(const void *block, struct tm_trace *old);
-/* What this thread forgot last, if it was the block at addr: for the report of a
-   debug allocator that finds the block broken while freeing it. */
+/* What this thread forgot last, if it was the block at addr: debug allocators
+   find a block broken while it is being freed. */
 bool tm_record_find_leaving(uintptr_t addr, struct tm_trace *trace);
 void tm_record_no_leaving(void);    /* contexts are dropped */
 /* Undo tm_record_forget_big() after a failed realloc. */

@@ -3,13 +3,11 @@
  *   pool header ──trace_slots──► ┌───────────────┬────┬────┬────┬─
  *                                │ struct header │ s0 │ s1 │ s2 │ ...
  *                                └───────────────┴────┴────┴────┴─
- *   one 32-bit slot a block (types.h), by position; the size class gives the
- *   size.  A pool gets its slots when a block of it is first recorded, and
- *   keeps them until its size class changes or its arena goes.
+ *   A slot a block (types.h), by position, from the first block recorded until
+ *   the pool's size class changes or its arena goes.
  *
- *   `big`: table of the blocks of the MEM and OBJ domains
- *   that have no slot.  `raw`: the RAW domain and what PyTraceMalloc_Track() put in domain
- *   0.  The domains room has one table for each other domain.
+ *   `big`: blocks of MEM and OBJ without a slot.  `raw`: the RAW domain, and what
+ *   PyTraceMalloc_Track() put in domain 0.  Other domains: domains.h.
  *
  * Guards: slots and `big` the GIL (world lock when shared); `raw` the raw lock.
  */
@@ -20,8 +18,7 @@
 #include "table.h"
 #include "types.h"
 
-/* `big` is one table under the GIL.  Without one it is cut into shards, each for
-   stretches of addresses that an allocator gives to one thread at a time. */
+/* Shards of `big`: threads that allocate without a GIL must not meet. */
 #ifdef Py_GIL_DISABLED
 #  define TM_SHARD_BITS 6
 #else
@@ -71,8 +68,7 @@ void tm_traces_after_fork(bool child);
 
 /* --- slots --- */
 
-/* The slots of one pool; `pool` is told apart from a pool header only by the
-   caller, so that this file need not know pymalloc. */
+/* The slots of one pool.  This file need not know pymalloc. */
 struct tm_slots {
     void *pool;                 /* address of the pool header */
     uint32_t registered;        /* place in the registry */

@@ -1,0 +1,122 @@
+/* Trace slots of pools: where the slot of a block is, and how slots come and go
+ * with pools and arenas.  Included once, by obmalloc_trace.h, before the hooks
+ * that use it.
+ *
+ * The slots belong to the traces room (traces.h), which has the guards too; the
+ * table of known pools belongs to this file.
+ */
+#ifndef Py_OBMALLOC_SLOTS_H
+#define Py_OBMALLOC_SLOTS_H
+
+/* Multiply by this and shift to divide a position (in units of the alignment,
+   at most POOL_SIZE / ALIGNMENT) by the size of a block in the same units.
+   Exact: position * (class + 1) < 2**16. */
+#define RECIPROCAL(n) ((65536u + (n)) / ((n) + 1))
+#define RECIPROCAL4(n) RECIPROCAL(n), RECIPROCAL(n + 1), \
+                       RECIPROCAL(n + 2), RECIPROCAL(n + 3)
+#define RECIPROCAL16(n) RECIPROCAL4(n), RECIPROCAL4(n + 4), \
+                        RECIPROCAL4(n + 8), RECIPROCAL4(n + 12)
+
+static const uint32_t class_reciprocal[] = {
+    RECIPROCAL16(0), RECIPROCAL16(16),
+#if ALIGNMENT == 8
+    RECIPROCAL16(32), RECIPROCAL16(48),
+#endif
+};
+
+static inline tm_slot_t *
+slot_of_block(poolp pool, const void *block, pymem_uint szidx)
+{
+    uint32_t units = ((uint32_t)((uintptr_t)block & POOL_SIZE_MASK)
+                      - (uint32_t)POOL_OVERHEAD) >> ALIGNMENT_SHIFT;
+    return &pool->trace_slots[(units * class_reciprocal[szidx]) >> 16];
+}
+
+/* --- slots come and go with pools --- */
+
+/* A pool of unknown or changed size class: its slots do not fit any more. */
+static void
+pool_drop_slots(poolp pool)
+{
+    if (pool->trace_slots != NULL) {
+        bool world = tm_lock_world();
+        /* Again: another interpreter may have stopped tracing meanwhile. */
+        if (pool->trace_slots != NULL) {
+            tm_slots_detach(pool->trace_slots);
+            pool->trace_slots = NULL;
+        }
+        tm_unlock_world(world);
+    }
+}
+
+/* Pools that were looked up lately, by their address: most blocks that are freed
+   lie in one of them, and the three dependent loads of address_in_range() are
+   saved.  An entry holds as long as its arena.  Guard: the GIL; neither read nor
+   written while a gate is shut. */
+#define KNOWN_POOLS 256
+static poolp known_pools[KNOWN_POOLS];
+
+TM_INLINE poolp *
+known_pool(poolp pool)
+{
+    return &known_pools[((uintptr_t)pool / POOL_SIZE) % KNOWN_POOLS];
+}
+
+static TM_NOINLINE bool
+find_pool(OMState *state, void *block, poolp pool)
+{
+    if (!address_in_range(state, block, pool)) {
+        return false;
+    }
+    *known_pool(pool) = pool;
+    return true;
+}
+
+/* The arena's memory goes back to the system. */
+static void
+arena_drop_slots(struct arena_object *ao)
+{
+    if (ao->address == 0) {
+        return;
+    }
+    memset(known_pools, 0, sizeof(known_pools));
+    uintptr_t base = (uintptr_t)_Py_ALIGN_UP(ao->address, POOL_SIZE);
+    for (; base < (uintptr_t)ao->pool_address; base += POOL_SIZE) {
+        pool_drop_slots((poolp)base);
+    }
+}
+
+static bool
+pool_need_slots(poolp pool)
+{
+    if (pool->trace_slots == NULL) {
+        pymem_uint szidx = pool->szidx;
+        size_t count = tm_hot.sampling
+                       ? POOL_SIZE / ALIGNMENT / sizeof(tm_slot_t)
+                       : NUMBLOCKS(szidx);
+        pool->trace_slots = tm_slots_attach(pool, POOL_OVERHEAD,
+                                            INDEX2SIZE(szidx), count);
+    }
+    return pool->trace_slots != NULL;
+}
+
+void
+_PyTraceMalloc_UnlinkSlots(void *pool)
+{
+    ((poolp)pool)->trace_slots = NULL;
+}
+
+/* What the live filters drop must cost no memory: it makes no slots for a pool
+   that has none.  World lock held if shared. */
+static bool
+pool_ignores(poolp pool, const void *block, tm_ctx_t ctx)
+{
+    if (pool->trace_slots != NULL || !(ctx & TM_CTX_DROPPED)) {
+        return false;
+    }
+    tm_record_count_one(_PyThreadState_GET());
+    tm_record_set_fresh(_PyThreadState_GET(), block);
+    return true;
+}
+
+#endif /* Py_OBMALLOC_SLOTS_H */
