@@ -7,32 +7,51 @@ not reserved a signal is never signalled.
 
 import argparse
 import contextlib
+import math
 import os
-import select
 import sys
 import time
 import _tracemalloc
 from . import _folders, _requests
+from ._display import printable
 from ._files import _replacing
 from ._run import _bytes, _frames
 from ._show import Failure, _count
+from ._target import Target, Unreserved
 
 # Milliseconds between two looks, seconds between two signals.
 _LOOK = 20
 _AGAIN = 1.0
-_MOST = 1 << 30
-_HINT = ("it has not reserved a signal, and is left alone; start it with "
-         "-X tracemalloc_signal=USR2 or PYTHONTRACEMALLOC_SIGNAL=USR2")
+# Bytes of an answer, and of what is saved.
+_LONGEST = 1 << 26
+_BIGGEST = 1 << 34
+
+
+def _pid(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if math.isnan(number) or number <= 0:
+        raise argparse.ArgumentTypeError("it must be more than 0")
+    return number
+
+
+# As argparse speaks of a value that they do not take.
+_pid.__name__, _seconds.__name__ = "pid", "number of seconds"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add = parser.add_argument
-    add("pid", type=int, help="the process")
+    add("pid", type=_pid, help="the process")
     add("action", choices=_requests.COMMANDS,
         help="start or stop tracing; write a snapshot; show the difference "
         "to the last snapshot; show the top; show the status")
-    add("--timeout", metavar="SECONDS", type=float, default=10.0,
+    add("--timeout", metavar="SECONDS", type=_seconds, default=10.0,
         help="how long to wait for the answer (default: 10)")
     add("-o", "--output", metavar="FILE",
         help="write the snapshot, the difference (FILE.json: as data) or the "
@@ -43,159 +62,118 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="start: frames of a traceback to keep")
     add("--sample", metavar="N", type=_bytes,
         help="start: trace a sample, one block in about N bytes")
-    add("-n", "--number", metavar="N", type=_count,
-        help="diff, top: how many lines to show")
+    add("-n", "--top", "--number", metavar="N", type=_count, dest="number",
+        help="how many lines to show (default: 10 for top, 25 for diff; "
+        "0: all)")
 
 
-class _Unreserved(Failure):
-    """The process has not reserved a signal."""
-
-
-class Target:
-    """A process, held by a descriptor so that its pid cannot be reused."""
-
-    def __init__(self, pid: int):
-        self.pid = pid
-        try:
-            self._descriptor = os.pidfd_open(pid)
-            self._start = _requests.start_time(pid)
-        except (ProcessLookupError, FileNotFoundError, OverflowError):
-            raise Failure(f"{pid}: there is no such process") from None
-        except OSError as error:
-            raise Failure(f"{pid}: {error.strerror}") from None
-        except AttributeError:
-            raise Failure("attach needs Linux") from None
-        status = self._status()
-        self._uid = int(status["Uid"].split()[1])
-        # The pid that it knows itself by is the innermost one.
-        self._own_pid = status.get("NSpid", str(pid)).split()[-1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        os.close(self._descriptor)
-
-    def _read(self, name):
-        try:
-            with open(f"/proc/{self.pid}/{name}", errors="replace") as file:
-                return file.read()
-        except PermissionError:
-            raise Failure(f"{self.pid}: permission denied: it can be attached "
-                          "to by its user, or by root") from None
-        except (FileNotFoundError, ProcessLookupError):
-            raise Failure(f"{self.pid}: has ended") from None
-
-    def _status(self):
-        lines = self._read("status").splitlines()
-        return {key: value.strip() for key, _, value
-                in (line.partition(":") for line in lines)}
-
-    def signum(self) -> int:
-        """The signal that it has reserved, as it shows itself."""
-        marker = f"/memfd:{_tracemalloc._SIGNAL_MARKER}"
-        caught = int(self._status()["SigCgt"], 16)
-        for line in self._read("maps").splitlines():
-            _, found, rest = line.partition(marker)
-            if found:
-                signum = int(rest.split()[0])
-                if caught >> (signum - 1) & 1:
-                    return signum
-        raise _Unreserved(f"{self.pid}: {_HINT}")
-
-    def _folder(self):
-        path = _requests.folder_path(self._uid)
-        root = f"/proc/{self.pid}/root"
-        with contextlib.suppress(OSError):
-            if not os.path.samestat(os.stat(root + "/"), os.stat("/")):
-                path = root + path
-        try:
-            os.mkdir(path, 0o700)
-            if self._uid != os.geteuid():
-                os.chown(path, self._uid, -1, follow_symlinks=False)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise Failure(f"{path}: {error.strerror}") from None
-        try:
-            return _folders.open_folder(path, (self._uid,), private=True)
-        except OSError as error:
-            raise Failure(f"{path}: {error.strerror}") from None
-
-    def ask(self, fields: dict, timeout: float, output: str | None) -> str:
-        """Put a request; return the text of the answer."""
-        self.signum()
-        folder = self._folder()
-        stem = f"{self._own_pid}-{self._start}-{os.urandom(8).hex()}"
-        try:
-            if self._own_pid == str(self.pid):
-                _clean(folder)      # else its pids are not ours
-            owner = self._uid if self._uid != os.geteuid() else None
-            with _folders.Files(folder, owner) as files:
-                files.add(stem + _requests.REQUEST, _requests.put_fields,
-                          fields, "")
-                files.publish()
-            self._wait(folder, stem, timeout)
-            return self._take(folder, stem, output)
-        except OSError as error:
-            raise Failure(f"{self.pid}: {error.strerror or error}") from None
-        finally:
-            for end in (_requests.REQUEST, _requests.ANSWER, _requests.FILE):
-                with contextlib.suppress(OSError):
-                    os.unlink(stem + end, dir_fd=folder)
-            os.close(folder)
-
-    def _wait(self, folder, stem, timeout):
-        """Signal until the answer is there."""
-        end = time.monotonic() + timeout
-        again = 0.0
-        gone = select.poll()
-        gone.register(self._descriptor, select.POLLIN)
-        while not _exists(folder, stem + _requests.ANSWER):
-            now = time.monotonic()
-            if now >= end:
-                raise Failure(self._why_not(timeout))
-            if now >= again:
-                again = now + _AGAIN
-                try:
-                    _tracemalloc._signal_ask(self._descriptor, self.signum())
-                except ProcessLookupError:
-                    raise Failure(f"{self.pid}: has ended") from None
-            if gone.poll(_LOOK):
-                raise Failure(f"{self.pid}: has ended")
-
-    def _why_not(self, timeout):
-        text = f"{self.pid}: no answer within {timeout:g} s"
-        if int(self._status()["SigBlk"], 16) >> (self.signum() - 1) & 1:
-            return text + ": its main thread blocks the signal"
-        return text + ": its main thread has not reached a safe point"
-
-    def _take(self, folder, stem, output):
-        """Read the answer, and copy what was saved."""
-        owners = (self._uid,)
-        whole = _requests.read_private(folder, stem + _requests.ANSWER, owners,
-                                       _MOST).decode("utf-8", "replace")
-        fields = _requests.fields_of(whole)
-        text = whole.partition("\n\n")[2]
-        if fields.get("status") != "ok":
-            raise Failure(f"{self.pid}: {text.strip()}")
-        if output is not None and "file" in fields:
-            data = _requests.read_private(folder, stem + _requests.FILE,
-                                          owners, _MOST)
-            with _replacing(output) as file:
-                file.write(data)
-        return text
-
-
-def _exists(folder, name):
+def ask(target: Target, fields: dict, timeout: float,
+        output: str | None) -> str:
+    """Put a request; return the text of the answer."""
+    target.signum()
+    folder = target.folder()
+    stem = f"{target.own_pid}-{target.start}-{os.urandom(8).hex()}"
     try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        _put(target, folder, stem, fields)
+        _wait(target, folder, stem, timeout)
+        return _take(target, folder, stem, output)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Failure(f"{target.pid}: {reason}") from None
+    finally:
+        for end in (_requests.REQUEST, _requests.ANSWER, _requests.FILE):
+            with contextlib.suppress(OSError), target.as_its_user():
+                os.unlink(stem + end, dir_fd=folder)
+        os.close(folder)
+
+
+def _put(target, folder, stem, fields):
+    if target.own_pid == str(target.pid):
+        _clean(target, folder)      # else its pids are not ours
+    with target.as_its_user(), _folders.Files(folder) as files:
+        files.add(stem + _requests.REQUEST, _requests.put_fields, fields, "")
+        files.publish()
+
+
+def _wait(target, folder, stem, timeout):
+    """Signal until the answer is there."""
+    end = time.monotonic() + timeout
+    again = 0.0
+    while True:
+        # A process that has ended has answered before, or never.
+        failure = None
+        try:
+            target.need_alive()
+            if time.monotonic() >= again:
+                again = time.monotonic() + _AGAIN
+                _signal(target)
+            if time.monotonic() >= end:
+                raise Failure(_why_not(target, timeout))
+        except Failure as problem:
+            failure = problem
+        if _exists(target, folder, stem + _requests.ANSWER):
+            return
+        if failure is not None:
+            raise failure
+        target.ended(_LOOK)
+
+
+def _signal(target):
+    try:
+        _tracemalloc._signal_ask(target.descriptor, target.signum())
+    except ProcessLookupError:
+        target.need_alive()
+        raise
+
+
+def _why_not(target, timeout):
+    text = f"{target.pid}: no answer within {timeout:g} s"
+    if target.blocks(target.signum()):
+        return text + ": its main thread blocks the signal"
+    return text + ": its main thread has not reached a safe point"
+
+
+def _take(target, folder, stem, output):
+    """Read the answer, and copy what was saved."""
+    with target.as_its_user():
+        whole = _requests.read_private(
+            folder, stem + _requests.ANSWER, target.owners, _LONGEST)
+    fields = _requests.fields_of(whole.decode("utf-8", "replace"))
+    text = _printable(whole.decode("utf-8", "replace").partition("\n\n")[2])
+    if fields.get("status") != "ok":
+        raise Failure(f"{target.pid}: {text.strip() or 'no answer in it'}")
+    if output is not None and "file" in fields:
+        with target.as_its_user():
+            source = _requests.open_private(
+                folder, stem + _requests.FILE, target.owners, _BIGGEST)
+        with source:
+            _copy(source, output)
+    return text
+
+
+def _copy(source, output):
+    with _replacing(output) as file:
+        left = _BIGGEST         # it could grow for ever
+        while left > 0 and (piece := source.read(min(left, 1 << 20))):
+            file.write(piece)
+            left -= len(piece)
+
+
+def _printable(text):
+    """A process that is not what it seems may answer anything."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _exists(target, folder, name):
+    try:
+        with target.as_its_user():
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True
 
 
-def _clean(folder):
+def _clean(target, folder):
     """Remove what processes have left that are gone."""
     for name in os.listdir(folder):
         pid, _, rest = name.lstrip(".").partition("-")
@@ -205,9 +183,11 @@ def _clean(folder):
         try:
             if _requests.start_time(pid) == start:
                 continue
+        except PermissionError:
+            continue
         except (FileNotFoundError, ProcessLookupError):
             pass
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), target.as_its_user():
             os.unlink(name, dir_fd=folder)
 
 
@@ -234,7 +214,7 @@ def _one(pid, options, output) -> None:
               "sample_interval": options.sample, "number": options.number,
               "save": save}
     with Target(pid) as target:
-        print(target.ask(fields, options.timeout, output), end="")
+        print(ask(target, fields, options.timeout, output), end="")
     sys.stdout.flush()
 
 
@@ -250,13 +230,13 @@ def _all(options) -> int:
         try:
             _one(pid, options, output)
             reached += 1
-        except _Unreserved:
+        except Unreserved:
             print("has not reserved a signal, left alone")
         except Failure as failure:
             failed += 1
             print(f"tracemalloc: {failure}", file=sys.stderr)
     if not reached and not failed:
-        raise Failure(f"{options.pid}, children: {_HINT}")
+        raise Unreserved(f"{options.pid}, children")
     return 1 if failed else 0
 
 

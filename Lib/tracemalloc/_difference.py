@@ -49,7 +49,8 @@ class Difference:
         rest = self.lines[number:]
         if rest:
             more = sum(row[2] for row in rest)
-            lines.append(f"{len(rest)} more: {format_size(more, True)}")
+            lines.append(f"{len(rest)} more line{'s'[:len(rest) > 1]}: "
+                         + format_size(more, True))
         if self.interval > 1:
             lines.append("Sizes and counts are estimated, sample interval "
                          + format_size(self.interval))

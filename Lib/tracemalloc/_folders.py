@@ -20,27 +20,45 @@ def _error(number, path, reason=None):
     return OSError(number, reason or os.strerror(number), path)
 
 
+def open_in(parent: int | None, path: str, flags: int) -> int:
+    """Open the last part of a path in the folder *parent*, if that is given."""
+    name = path if parent is None else os.path.basename(path)
+    try:
+        return os.open(name, flags, dir_fd=parent)
+    except OSError as error:
+        reason = _reason(error.errno, parent, name)
+        raise _error(error.errno, path, reason) from None
+
+
+def _reason(number, parent, name):
+    """Why a folder could not be opened, if that is not the error's text."""
+    try:
+        seen = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return None
+    if number in (errno.ENOTDIR, errno.ELOOP) and stat.S_ISLNK(seen.st_mode):
+        return "Is a symbolic link"
+    if number == errno.EACCES and seen.st_uid != os.geteuid():
+        return "Belongs to another user"
+    return None
+
+
 def open_folder(path: str, owners: tuple = (), private: bool = False,
-                write: bool = True) -> int:
+                parent: int | None = None) -> int:
     """Open a folder as a descriptor, or say in an OSError why not.
 
     Its owner must be root, this user or one of *owners*; *private*: not root,
-    unless among them, and nobody else may even look into it.
+    unless among them, and nobody else may even look into it.  *parent*: see
+    open_in().
     """
     flags = _FOLDER | (os.O_RDONLY if private else
                        getattr(os, "O_PATH", os.O_RDONLY))
-    try:
-        folder = os.open(path, flags)
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP) and os.path.islink(
-                path):
-            raise _error(error.errno, path, "Is a symbolic link") from None
-        raise
+    folder = open_in(parent, path, flags)
     try:
         _look_at(folder, path, owners, private)
-        if write and not os.access(path, os.W_OK | os.X_OK,
-                                   effective_ids=os.access in
-                                   os.supports_effective_ids):
+        if not os.access(path if parent is None else ".", os.W_OK | os.X_OK,
+                         dir_fd=None if parent is None else folder,
+                         effective_ids=os.access in os.supports_effective_ids):
             # access() tells in errno, which Python does not pass on.
             readonly = os.fstatvfs(folder).f_flag & os.ST_RDONLY
             raise _error(errno.EROFS if readonly else errno.EACCES, path)
@@ -70,11 +88,10 @@ class Files:
     """New files in a folder, which appear together once all are complete.
 
     For a with statement: what has not been published at its end is removed.
-    They belong to *owner*, if given, for which only root may ask.
     """
 
-    def __init__(self, folder: int, owner: int | None = None):
-        self._folder, self._owner = folder, owner
+    def __init__(self, folder: int):
+        self._folder = folder
         self._made = []         # (name of the part, name)
 
     def __enter__(self):
@@ -95,8 +112,6 @@ class Files:
         self._made.append((part, name))
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o600)
-            if self._owner is not None:
-                os.fchown(descriptor, self._owner, -1)
             write(*arguments, file)
 
     def publish(self) -> None:

@@ -12,6 +12,8 @@ PID is this process as it knows itself, START when it began: a request to a
 process that is gone is never read by another.
 """
 
+import contextlib
+import functools
 import io
 import os
 import stat
@@ -23,6 +25,7 @@ from ._snapshot import Snapshot
 
 REQUEST, ANSWER, FILE = ".request", ".answer", ".file"
 _LONGEST = 4096
+_ALL = 1 << 62
 
 
 class Refused(Exception):
@@ -38,6 +41,16 @@ def start_time(pid: int | str = "self") -> str:
     """When a process began, in ticks of the system's own clock."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()[19].decode()
+
+
+@functools.cache
+def _start_of(pid):
+    return start_time(pid)
+
+
+# A program may leave /proc behind, by chroot.
+with contextlib.suppress(OSError):
+    _start_of(os.getpid())
 
 
 def fields_of(text: str) -> dict[str, str]:
@@ -59,18 +72,28 @@ def put_fields(fields: dict, text: str, file) -> None:
     file.write(whole.encode("utf-8", "backslashreplace"))
 
 
-def read_private(folder: int, name: str, owners: tuple, most: int) -> bytes:
-    """Read a file of the folder, if it is a plain one of these owners."""
+def open_private(folder: int, name: str, owners: tuple, most: int):
+    """Open a file of the folder, if it is a plain one of these owners, and
+    not longer than *most*; ValueError then."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
                          | os.O_CLOEXEC, dir_fd=folder)
-    with open(descriptor, "rb") as file:
+    file = open(descriptor, "rb")
+    try:
         seen = os.fstat(descriptor)
         if not stat.S_ISREG(seen.st_mode) or seen.st_uid not in owners:
             raise PermissionError(f"{name} is not what it should be")
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise ValueError(f"{name} is too long")
-    return data
+        if seen.st_size > most:
+            raise ValueError(f"{name} is longer than {format_size(most)}")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_private(folder: int, name: str, owners: tuple, most: int) -> bytes:
+    """Read such a file."""
+    with open_private(folder, name, owners, most) as file:
+        return file.read(most)
 
 
 def answer_all(reservation, asked: bool) -> None:
@@ -86,7 +109,7 @@ def answer_all(reservation, asked: bool) -> None:
             raise
         return
     try:
-        mine = f"{os.getpid()}-{start_time()}-"
+        mine = f"{os.getpid()}-{_start_of(os.getpid())}-"
         names = [name for name in os.listdir(folder)
                  if name.startswith(mine) and name.endswith(REQUEST)]
         for name in sorted(names):
@@ -136,6 +159,9 @@ class _Request:
     def _number(self, key, default=None):
         text = self._fields.get(key)
         return default if text is None else int(text)
+
+    def _lines(self, default):
+        return self._number("number", default) or _ALL
 
     def _save(self, write, *arguments):
         self.saved = self._stem + FILE
@@ -187,7 +213,7 @@ class _Request:
             raise Refused("there is no earlier snapshot: attach with "
                           "\"snapshot\" first")
         difference = _difference.Difference(old, Snapshot.create(traces=True))
-        text = difference.text(self._number("number", _difference.LINES))
+        text = difference.text(self._lines(_difference.LINES))
         form = self._fields.get("save")
         if form is not None:
             self._save(_services().put,
@@ -201,7 +227,7 @@ class _Request:
         top.color = False
         shown = io.StringIO()
         top.display_top_stats(snapshot.top_by("line"),
-                              self._number("number", 10), shown)
+                              self._lines(10), shown)
         if "save" in self._fields:
             self._save(_services().put, shown.getvalue())
         return shown.getvalue()

@@ -42,7 +42,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="frames of a traceback to keep (default: 25)")
     add("--sample", metavar="N", type=_bytes,
         help="trace a sample: one block in about N bytes")
-    add("--top", metavar="N", type=_count, default=10,
+    add("-n", "--top", metavar="N", type=_count, default=10,
         help="how many lines to show (default: 10)")
     add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE",
         help="run a module, as python -m does")

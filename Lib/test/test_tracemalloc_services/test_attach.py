@@ -230,6 +230,73 @@ class SafetyTests(AttachTest):
         service.expect("ready")
         self.assertIn("has ended", self.attach(service.pid, "start", status=1))
 
+    def replace(self, text):
+        """A program in which the interpreter's side of attach is changed."""
+        return self.sleeper("from tracemalloc import _requests\n" + text)
+
+    # attach, which looks for the answer when the process is gone
+    LATE = '''if True:
+        import select, sys, _tracemalloc, tracemalloc.__main__
+        ask = _tracemalloc._signal_ask
+        def ask_and_wait(descriptor, *rest):
+            ask(descriptor, *rest)
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll()
+        _tracemalloc._signal_ask = ask_and_wait
+        sys.exit(tracemalloc.__main__.main(sys.argv[1:]))
+        '''
+
+    def test_answers_and_ends(self):
+        # the answer counts, however soon the end comes after it
+        for end in ("os._exit(3)", "os.kill(os.getpid(), 9)",
+                    "_tracemalloc._signal_release(signal.SIGUSR1)"):
+            service = self.replace(f'''
+import _tracemalloc, tracemalloc
+tracemalloc.register(signal.SIGUSR1)
+def answer_all(*args, real=_requests.answer_all):
+    real(*args)
+    {end}
+    os._exit(0)
+_requests.answer_all = answer_all
+''')
+            done = run_python("-c", self.LATE, "attach", str(service.pid),
+                              "status")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("tracing: off", done.stdout)
+
+    def test_too_long(self):
+        service = self.replace('''
+def put_fields(fields, text, file):
+    file.truncate((1 << 30) + 1)
+_requests.put_fields = put_fields
+''')
+        error = self.attach(service.pid, "status", status=1)
+        self.assertIn("is longer than 64 MiB", error)
+        self.assertEqual(len(error.splitlines()), 1)
+
+    def test_too_much_saved(self):
+        service = self.replace('''
+_requests.store = lambda snapshot, file: file.truncate((1 << 34) + 1)
+''')
+        self.attach(service.pid, "start")
+        error = self.attach(service.pid, "snapshot", "-o", "x", status=1)
+        self.assertIn("is longer than 16 GiB", error)
+        self.assertEqual(len(error.splitlines()), 1)
+        self.assertFalse((self.folder / "x").exists())
+
+    def test_odd_answers(self):
+        for answer, status in ((b"", 1), (b"\xff\0\n\n", 1), (b"status=no", 1),
+                               (b"status=ok\n\n\x1b[2Jx\n", 0)):
+            service = self.replace(f'''
+def put_fields(fields, text, file):
+    file.write({answer})
+_requests.put_fields = put_fields
+''')
+            text = self.attach(service.pid, "status", status=status)
+            self.assertNotIn("\x1b", text)
+            self.assertEqual(len(text.splitlines()), 1)
+
     def folder_of_requests(self):
         return pathlib.Path(_requests.folder_path(os.geteuid()))
 

@@ -122,8 +122,9 @@ class RunTests(ServiceTest):
 
     def test_output(self):
         self.write(self.PROGRAM + "os.chdir('/')\n")
-        done = self.run_it("-o", "out.snapshot", "--nframe", "3", "--top=1",
+        done = self.run_it("-o", "out.snapshot", "--nframe", "3", "-n", "1",
                            "program.py")
+        self.assertEqual(done.stderr.count("#"), 1)
         self.check(done)
         snapshot = tracemalloc.Snapshot.load(self.folder / "out.snapshot")
         self.assertEqual(snapshot.traceback_limit, 3)
