@@ -33,6 +33,7 @@
 #endif
 
 #include "../Modules/_tracemalloc/engine.h"
+#include "../Modules/_tracemalloc/nudge.h"
 #include "../Modules/_tracemalloc/signals.h"
 
 #define PLAIN _PyTraceMalloc_SIGNAL_PLAIN
@@ -54,7 +55,7 @@
 struct reserved {
     int on;                 /* reserved; atomic */
     int held;               /* our handler is in place: on, or given back while
-                               `forwarded`; atomic */
+                               one of ours is on its way; atomic */
     int pinned;             /* by an option: until the process ends */
     void *handler;          /* the application's view: SIG_DFL, SIG_IGN or a
                                function; atomic */
@@ -66,6 +67,7 @@ struct reserved {
     int pid;                /* of the process that it arrived in; atomic */
     int forwarded;          /* passed on to the main thread, which has not
                                caught that yet; atomic */
+    struct tm_nudge nudge;
 };
 
 static struct reserved table[Py_NSIG];
@@ -146,6 +148,19 @@ forward(struct reserved *entry, pthread_t main, int signum)
 #endif
 }
 
+/* Interrupt what the main thread is about to call. */
+static void
+remind(struct reserved *entry, int signum, int wait)
+{
+    tm_nudge_arm(&entry->nudge, signum, wait);
+    if (!_Py_atomic_load_int(&entry->on)) {
+        /* Given back meanwhile. */
+        tm_nudge_disarm(&entry->nudge);
+        _Py_atomic_or_uint32(&entry->arrived, LATE);
+        flag_silently(signum);
+    }
+}
+
 static int
 was_forwarded(struct reserved *entry, siginfo_t *info, int on_main)
 {
@@ -186,6 +201,7 @@ arrive(int signum, siginfo_t *info, void *context)
     if (!asked && is_function(next) && next != (void *)python) {
         call_next(next, signum, info, context);
     }
+    remind(entry, signum, TM_NUDGE_FIRST);
 }
 
 /* A signal that has been given back, but not its disposition. */
@@ -204,6 +220,22 @@ arrive_late(int signum, siginfo_t *info, void *context)
     }
 }
 
+/* The timer's signal has interrupted a thread. */
+static void
+nudged(struct reserved *entry, int signum, pthread_t main, int on_main)
+{
+    if (!_Py_atomic_load_int(&entry->on)) {
+        _Py_atomic_or_uint32(&entry->arrived, LATE);
+        flag_silently(signum);
+    }
+    else if (_Py_atomic_load_uint32(&entry->arrived) != 0 && !busy) {
+        if (!on_main) {
+            forward(entry, main, signum);
+        }
+        remind(entry, signum, entry->nudge.wait);
+    }
+}
+
 static void
 on_signal(int signum, siginfo_t *info, void *context)
 {
@@ -216,6 +248,9 @@ on_signal(int signum, siginfo_t *info, void *context)
             _Py_atomic_or_uint32(&entry->arrived, LATE);
             flag_silently(signum);
         }
+    }
+    else if (tm_nudge_came(&entry->nudge, info)) {
+        nudged(entry, signum, main, on_main);
     }
     else if (!_Py_atomic_load_int(&entry->on)) {
         arrive_late(signum, info, context);
@@ -284,6 +319,14 @@ marker_free(void *marker)
 }
 
 /* --- reserving --- */
+
+/* A signal of our own making that has not been caught. */
+static int
+on_its_way(struct reserved *entry)
+{
+    return _Py_atomic_load_int(&entry->forwarded)
+           || tm_nudge_in_flight(&entry->nudge);
+}
 
 /* Guard of these three: changes. */
 
@@ -366,7 +409,8 @@ _PyTraceMalloc_ReleaseSignal(int signum)
     }
     else if (entry != NULL) {
         _Py_atomic_store_int(&entry->on, 0);
-        if (!_Py_atomic_load_int(&entry->forwarded)) {
+        tm_nudge_disarm(&entry->nudge);
+        if (!on_its_way(entry)) {
             give_back(signum);
         }
         /* Else the application would catch what has been passed on, or die of
@@ -396,6 +440,7 @@ _PyTraceMalloc_SignalFini(void)
         /* What is left of the process must not die of it. */
         struct reserved *entry = &table[signum];
         struct sigaction action = entry->before;
+        tm_nudge_disarm(&entry->nudge);
         if (!is_function((void *)action.sa_handler)) {
             action.sa_handler = SIG_IGN;
         }
@@ -562,9 +607,7 @@ settle(int signum)
 {
     PyMutex_Lock(&changes);
     struct reserved *entry = &table[signum];
-    if (entry->held && !entry->on
-        && !_Py_atomic_load_int(&entry->forwarded))
-    {
+    if (entry->held && !entry->on && !on_its_way(entry)) {
         give_back(signum);
     }
     PyMutex_Unlock(&changes);
@@ -585,6 +628,8 @@ static int
 arrived_for(PyThreadState *tstate, int signum)
 {
     struct reserved *entry = &table[signum];
+    /* Before the look: what comes from here on arms it anew. */
+    tm_nudge_disarm(&entry->nudge);
     uint32_t kinds = _Py_atomic_exchange_uint32(&entry->arrived, 0);
     if (kinds & LATE) {
         settle(signum);
@@ -660,6 +705,7 @@ _PyTraceMalloc_SignalAfterFork(void)
             continue;
         }
         _Py_atomic_store_int(&entry->forwarded, 0);
+        _Py_atomic_store_int(&entry->nudge.armed, 0);
         if (!entry->on) {
             give_back(signum);
             continue;

@@ -18,6 +18,9 @@ Domains are 0 (raw), 1 (mem), 2 (obj), as in PyMemAllocatorDomain.
                             blocks tracked in domain 77, all given back
     without_gil(sizes) -> addresses: raw blocks made by this thread while it has
                             let go of the GIL
+    raise_and_read(signum, fd) -> byte or None at the end
+                            the signal is caught just before the read begins;
+                            handlers run when it is interrupted
     gilstate(callable, threads)
                             call it once from each of so many fresh C threads
 """
@@ -33,7 +36,9 @@ RAW, MEM, OBJ = 0, 1, 2
 SOURCE = r"""
 #include <Python.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 /* --- single blocks --- */
 
@@ -415,6 +420,36 @@ b_gilstate(PyObject *self, PyObject *args)
     return PyLong_FromLong(n - made + atomic_load(&bad));
 }
 
+static PyObject *
+b_raise_and_read(PyObject *self, PyObject *args)
+{
+    int signum, fd;
+    unsigned char byte;
+    ssize_t n;
+    if (!PyArg_ParseTuple(args, "ii", &signum, &fd)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    raise(signum);
+    n = read(fd, &byte, 1);
+    Py_END_ALLOW_THREADS
+    while (n < 0 && errno == EINTR) {
+        if (PyErr_CheckSignals() < 0) {
+            return NULL;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        n = read(fd, &byte, 1);
+        Py_END_ALLOW_THREADS
+    }
+    if (n < 0) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    if (n == 0) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromLong(byte);
+}
+
 static PyMethodDef methods[] = {
     {"malloc", b_malloc, METH_VARARGS, 0},
     {"calloc", b_calloc, METH_VARARGS, 0},
@@ -432,6 +467,7 @@ static PyMethodDef methods[] = {
     {"native_start", b_native_start, METH_VARARGS, 0},
     {"native_join", b_native_join, METH_NOARGS, 0},
     {"without_gil", b_without_gil, METH_O, 0},
+    {"raise_and_read", b_raise_and_read, METH_VARARGS, 0},
     {"gilstate", b_gilstate, METH_VARARGS, 0},
     {NULL, NULL, 0, NULL},
 };

@@ -25,7 +25,8 @@ def same_kind(stock: str) -> None:
     """SkipTest unless the two differ in nothing but the fork."""
     code = ("import sys, sysconfig; print(sys.abiflags, "
             "sysconfig.get_config_var('Py_GIL_DISABLED') or 0, "
-            "hasattr(sys, 'gettotalrefcount'))")
+            "hasattr(sys, 'gettotalrefcount'), '-fsanitize' in "
+            "(sysconfig.get_config_var('BASECFLAGS') or ''))")
     said = {subprocess.run([python, "-I", "-c", code], capture_output=True,
                            text=True, check=True).stdout
             for python in (stock, sys.executable)}

@@ -4,12 +4,15 @@ import os
 import pathlib
 import signal
 import stat
+import sys
+import textwrap
 import time
 import tracemalloc
 import unittest
 
 from test.support import import_helper
 
+from test.test_tracemalloc_engine import blocks
 from test.test_tracemalloc_services.util import (
     ServiceTest, environment, run_python)
 
@@ -226,6 +229,24 @@ class WhereverItComesTests(ServiceTest):
         service.expect("over")
         service.finish()
         self.assertEqual(len(service.files()), 1)
+
+    @unittest.skipUnless(sys.platform == "linux" and sys.maxsize > 2**32,
+                         "needs timers of the kernel")
+    def test_just_before_a_system_call(self):
+        # The handler has run by then, and the call would block for ever.
+        blocks.load()
+        service = self.service(
+            blocks.loading() + textwrap.dedent('''
+                for _ in range(2):
+                    say("ready")
+                    say(tm_blocks.raise_and_read(signal.SIGUSR2, 0))
+                '''))
+        for number in 1, 2:
+            service.expect("ready")
+            service.wait_files(number, "*.snapshot")
+            service.say()
+            service.expect("10")
+        service.finish()
 
     def test_other_thread(self):
         # sent to a thread while the main one waits

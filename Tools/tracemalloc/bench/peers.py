@@ -1,8 +1,9 @@
 """The memory profilers that people use instead, on the same workloads.
 
-Each is installed from the package index into one environment of the given
-interpreter, and run in the mode nearest to ours: all allocations recorded,
-with Python stacks.  Command lines are printed.  A profiler that does not
+Tracing itself, exact and sampled, stands first in the table.  Each other is
+installed from the package index into one environment of the given interpreter,
+and run in the mode nearest to ours: all allocations recorded, with Python
+stacks.  Command lines are printed.  A profiler that does not
 install or run here is named with the reason.  Asked for explicitly.
 
 The same file is the job that runs under a profiler: it times the workload
@@ -23,7 +24,8 @@ HERE = Path(__file__).resolve().parent
 class Peer(NamedTuple):
     """A profiler: its package, what stands before the program and after it.
 
-    {out} stands for a file that the profiler may write.
+    {out} stands for a file that the profiler may write.  No package: the
+    interpreter itself.
     """
     package: str
     before: list[str]
@@ -31,16 +33,18 @@ class Peer(NamedTuple):
 
     def command(self, python: str, out: str, job: list[str]) -> list[str]:
         before = [word.format(out=out) for word in self.before]
-        return [python, "-m", *before, job[0], *self.after, *job[1:]]
+        return [python, *before, job[0], *self.after, *job[1:]]
 
 
 PEERS = {
-    "memray": Peer("memray", ["memray", "run", "-q", "-o", "{out}"]),
+    "limit 25": Peer("", ["-X", "tracemalloc=25"]),
+    "sampled": Peer("", ["-X", "tracemalloc_sample=512k"]),
+    "memray": Peer("memray", ["-m", "memray", "run", "-q", "-o", "{out}"]),
     "memray +pymalloc": Peer("memray", [
-        "memray", "run", "-q", "--trace-python-allocators", "-o", "{out}"]),
-    "scalene": Peer("scalene", ["scalene", "run", "-o", "{out}"], ["---"]),
+        "-m", "memray", "run", "-q", "--trace-python-allocators", "-o", "{out}"]),
+    "scalene": Peer("scalene", ["-m", "scalene", "run", "-o", "{out}"], ["---"]),
     "fil": Peer("filprofiler", [
-        "filprofiler", "--no-browser", "-o", "{out}", "run"]),
+        "-m", "filprofiler", "--no-browser", "-o", "{out}", "run"]),
 }
 
 
@@ -89,7 +93,7 @@ def measure(python: str, folder: Path, names: list[str], scale: float,
 
     from speed import progress
     folder.mkdir(parents=True, exist_ok=True)
-    packages = list(dict.fromkeys(p.package for p in PEERS.values()))
+    packages = list(dict.fromkeys(p.package for p in PEERS.values() if p.package))
     inner, failed = venvs.make(python, folder / "venv", packages)
     usable = {k: p for k, p in PEERS.items() if p.package not in failed}
     for peer in usable.values():

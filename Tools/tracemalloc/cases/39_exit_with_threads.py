@@ -11,7 +11,7 @@ Right  : exit code 0 and no hang with daemon threads that allocate, native
 """
 import sys
 
-from _case import build_ext, child, clean
+from _case import ADDRESS_SANITIZER, build_ext, child, clean
 
 C = r"""
 #include <Python.h>
@@ -70,6 +70,9 @@ if hasattr(sys, "gettotalrefcount"):
     # A debug build, also stock's and untraced, sets its RAW allocator anew while it
     # ends, in two steps: what a native thread allocates in between has no debug header.
     del TAILS["native malloc and free"]
+if ADDRESS_SANITIZER:
+    # drop_gil() of 3.13 reads the state of a daemon thread that has just been freed.
+    TAILS = {what: tail for what, tail in TAILS.items() if "daemon" not in tail}
 for what, tail in TAILS.items():
     for n in ("1", "20"):
         for _ in range(4):
