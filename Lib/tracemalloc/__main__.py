@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
             return status
     except Failure as failure:
-        print(f"tracemalloc: {failure}", file=sys.stderr)
+        failure.show()
         return failure.status
     except KeyboardInterrupt:
         return 130
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 141
-        print(f"tracemalloc: {error.strerror or error}", file=sys.stderr)
+        Failure(error.strerror or str(error)).show()
         return 1
     # A program, whose exceptions are its own.
     return status() or 0

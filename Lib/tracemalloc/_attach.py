@@ -152,11 +152,15 @@ def _take(target, folder, stem, output):
 
 
 def _copy(source, output):
-    with _replacing(output) as file:
-        left = _BIGGEST         # it could grow for ever
-        while left > 0 and (piece := source.read(min(left, 1 << 20))):
-            file.write(piece)
-            left -= len(piece)
+    try:
+        with _replacing(output) as file:
+            left = _BIGGEST         # it could grow for ever
+            while left > 0 and (piece := source.read(min(left, 1 << 20))):
+                file.write(piece)
+                left -= len(piece)
+    except OSError as error:
+        raise Failure(f"{output!r}: {error.strerror}" if not output.strip()
+                      else f"{output}: {error.strerror}") from None
 
 
 def _printable(text):
@@ -234,7 +238,7 @@ def _all(options) -> int:
             print("has not reserved a signal, left alone")
         except Failure as failure:
             failed += 1
-            print(f"tracemalloc: {failure}", file=sys.stderr)
+            failure.show()
     if not reached and not failed:
         raise Unreserved(f"{options.pid}, children")
     return 1 if failed else 0

@@ -63,6 +63,7 @@ class _Report:
         if pid != os.getpid() or not _tracemalloc.is_tracing():
             return      # a forked child, or the program has stopped tracing
         from ._display import DisplayTop
+        from ._filters import Filter
         from ._snapshot import Snapshot
         snapshot = Snapshot.create(traces=self._output is not None)
         _tracemalloc.stop()
@@ -72,6 +73,7 @@ class _Report:
             except OSError as error:
                 self._say(f"tracemalloc: {self._output}: "
                           f"{error.strerror or error}\n")
+        snapshot.apply_filters([Filter(False, name) for name in _OWN])
         text = io.StringIO()
         top = DisplayTop()
         top.color = False
@@ -114,8 +116,8 @@ def _find(options):
         raise Failure("run: a program is needed: SCRIPT or -m MODULE", 2)
     path = options.program[0]
     if not os.path.isdir(path) and not _is_archive(path):
-        return (options.program, os.path.dirname(os.path.realpath(path)), path,
-                _read(path), None)
+        return (options.program, os.path.dirname(os.path.realpath(path)),
+                os.path.abspath(path), _read(path), None)
     sys.path.insert(0, path)
     try:
         _, spec, code = runpy._get_main_module_details()
@@ -167,7 +169,9 @@ def _main_module(name, spec):
 
 def _hide_own_frames(error):
     """Let the traceback of an exception begin in the program."""
-    shown = sys.excepthook
+    shown = getattr(sys, "excepthook", None)
+    if not callable(shown):
+        return
 
     def hook(kind, value, traceback):
         sys.excepthook = shown

@@ -316,9 +316,9 @@ def unregister(signum: int) -> bool:
 
 def _parse(text):
     """Split NAME[,option=value...]; two commas in a value mean one."""
-    name, *items = text.replace(",,", "\0").split(",")
+    name, comma, rest = text.partition(",")
     options = {}
-    for item in items:
+    for item in rest.replace(",,", "\0").split(",") if comma else ():
         key, equals, value = item.replace("\0", ",").partition("=")
         if key == "inherited" and not equals:
             options[key] = True
@@ -352,9 +352,13 @@ def _begin(text):
     signum = _tracemalloc._signal_number(name)
     reservation = Reservation(signum)
     reservation.pinned = True
-    reservation.configure(*_checked(
-        options.get("nframe", LIMIT), options.get("directory", "."),
-        options.get("sample_interval")))
+    directory = options.get("directory", ".")
+    try:
+        reservation.configure(*_checked(
+            options.get("nframe", LIMIT), directory,
+            options.get("sample_interval")))
+    except OSError as error:
+        raise ValueError(f"{directory}: {error.strerror}") from None
     if not inherited:
         # A child may run as somebody else, whom the folder does not suit; it
         # has to start all the same, and complains when it cannot write.

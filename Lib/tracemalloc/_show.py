@@ -24,6 +24,11 @@ class Failure(Exception):
         super().__init__(message)
         self.status = status
 
+    def show(self) -> None:
+        """Write the line, if there is a stderr."""
+        if sys.stderr is not None:
+            print(f"tracemalloc: {self}", file=sys.stderr)
+
 
 def _place(include: bool, traceback: bool):
     """Make an argument type: FILE or FILE:LINE, as a filter."""

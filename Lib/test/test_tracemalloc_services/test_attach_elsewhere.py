@@ -207,6 +207,20 @@ class ClosedTests(ElsewhereTest):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
 
+    def test_no_stderr(self):
+        command = [sys.executable, "-m", "tracemalloc", "attach", "0", "top"]
+        done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *command],
+                              capture_output=True, env=environment(),
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+
+    def test_bad_output(self):
+        service = self.elsewhere("")
+        self.attach(service.pid, "start")
+        for name in ("no/such/folder", "/dev/full", "", "."):
+            error = self.attach(service.pid, "top", "-o", name, status=1)
+            self.assertIn(f": {name or "''"}: ", error)
+
     def test_number_of_lines(self):
         service = self.elsewhere("")
         self.attach(service.pid, "start")

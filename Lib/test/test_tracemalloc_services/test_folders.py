@@ -29,6 +29,18 @@ class AtRegistrationTests(ServiceTest):
     def test_missing(self):
         self.check(self.folder / "none", FileNotFoundError, "No such file")
 
+    def test_no_current_directory(self):
+        path = self.folder / "gone"
+        path.mkdir()
+        done = run_python("-c", """if True:
+            import os, sys
+            os.rmdir(os.getcwd())
+            os.execv(sys.executable, [sys.executable, "-X",
+                     "tracemalloc_signal=USR2", "-c", "print('reached')"])
+            """, cwd=path)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("USR2: .: No such file", done.stderr)
+
     def test_a_file(self):
         path = self.folder / "file"
         path.touch()

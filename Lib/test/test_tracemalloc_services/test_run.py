@@ -58,8 +58,30 @@ class RunTests(ServiceTest):
         stock = run_python("program.py", cwd=self.folder)
         done = self.run_it("program.py", "--top", "0")
         self.assertEqual(done.returncode, 1)
-        self.assertTrue(done.stderr.startswith(
-            stock.stderr.replace(str(path), "program.py")), done.stderr)
+        self.assertTrue(done.stderr.startswith(stock.stderr), done.stderr)
+        self.assertIn(str(path), done.stderr)
+
+    def test_file_name(self):
+        self.write("import os\nprint(__file__, (lambda: 0)"
+                   ".__code__.co_filename, __import__('sys').argv)\n")
+        stock = run_python("program.py", cwd=self.folder)
+        self.assertEqual(self.run_it("program.py").stdout, stock.stdout)
+
+    def test_own_lines_are_not_shown(self):
+        for end in ("", "1 / 0", "import sys; sys.exit(3)"):
+            self.write(end)
+            done = self.run_it("-n", "1000", "program.py")
+            self.assertIn("Traced Python memory", done.stderr)
+            self.assertNotIn("tracemalloc/", done.stderr)
+            self.assertNotIn("<frozen runpy>", done.stderr)
+
+    def test_no_excepthook(self):
+        for what in ("sys.excepthook = None", "del sys.excepthook"):
+            self.write(f"import sys\n{what}\n1 / 0\n")
+            done = self.run_it("--top", "0", "program.py")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("ZeroDivisionError", done.stderr)
+            self.assertNotIn("AttributeError", done.stderr)
 
     def test_excepthook_of_the_program(self):
         self.write("import sys\n"

@@ -637,7 +637,7 @@ class StartUpTests(ServiceTest):
            "RTMIN": "real-time", "SIGRTMIN+3": "real-time",
            "RTMAX": "real-time", "40": "real-time", "SEGV": "fault",
            "usr2": "usr2", "100000": "100000", "USR2 ": "USR2",
-           "USR2,": "option", "USR2,foo": "foo", "USR2,nframe=": "nframe",
+           "USR2,": "option", "USR2,,nframe=3": "option", "USR2,foo": "foo", "USR2,nframe=": "nframe",
            "USR2,nframe=0": "range", "USR2,nframe=x": "nframe",
            "USR2,sample_interval=0": "sample_interval",
            "USR2,directory=": "directory",
