@@ -28,9 +28,6 @@
 #ifdef HAVE_PTHREAD_H
 #  include <pthread.h>
 #endif
-#ifdef HAVE_MEMFD_CREATE
-#  include <sys/mman.h>           // memfd_create()
-#endif
 
 #include "../Modules/_tracemalloc/engine.h"
 #include "../Modules/_tracemalloc/nudge.h"
@@ -286,38 +283,6 @@ install(int signum, struct sigaction *old)
     return sigaction(signum, &action, old);
 }
 
-/* --- what shows other processes that a signal is safe to send --- */
-
-/* A mapping is inherited by fork and ended by exec, just as the handler. */
-static void *
-marker_new(int signum)
-{
-#ifdef HAVE_MEMFD_CREATE
-    char name[32];
-    PyOS_snprintf(name, sizeof(name), TM_SIGNAL_MARKER "%d", signum);
-    int fd = memfd_create(name, MFD_CLOEXEC);
-    if (fd < 0) {
-        return NULL;
-    }
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    void *marker = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    return marker == MAP_FAILED ? NULL : marker;
-#else
-    return NULL;
-#endif
-}
-
-static void
-marker_free(void *marker)
-{
-#ifdef HAVE_MEMFD_CREATE
-    if (marker != NULL) {
-        munmap(marker, (size_t)sysconf(_SC_PAGESIZE));
-    }
-#endif
-}
-
 /* --- reserving --- */
 
 /* A signal of our own making that has not been caught. */
@@ -383,7 +348,7 @@ reserve_locked(int signum, int pinned)
         else if (take_over(signum, pinned) < 0) {
             return -1;
         }
-        entry->marker = marker_new(signum);
+        entry->marker = _PyTraceMalloc_SignalMarkerNew(signum);
     }
     entry->pinned |= pinned;
     return 0;
@@ -415,7 +380,7 @@ _PyTraceMalloc_ReleaseSignal(int signum)
         }
         /* Else the application would catch what has been passed on, or die of
            it: settle(). */
-        marker_free(entry->marker);
+        _PyTraceMalloc_SignalMarkerFree(entry->marker);
         entry->marker = NULL;
         res = 1;
     }
@@ -445,7 +410,7 @@ _PyTraceMalloc_SignalFini(void)
             action.sa_handler = SIG_IGN;
         }
         (void)sigaction(signum, &action, NULL);
-        marker_free(entry->marker);
+        _PyTraceMalloc_SignalMarkerFree(entry->marker);
         _Py_atomic_store_int(&entry->on, 0);
         _Py_atomic_store_int(&entry->held, 0);
         entry->marker = NULL;

@@ -1,5 +1,6 @@
 /* Signals reserved from the start: -X tracemalloc_signal=NAME[,option=value...]
- * and PYTHONTRACEMALLOC_SIGNAL; and the worker, which does what signals ask for.
+ * and PYTHONTRACEMALLOC_SIGNAL; the worker, which does what signals ask for; and
+ * what shows other processes that a signal is reserved.
  *
  * The signal is reserved long before anything can be imported.  The other
  * options are for tracemalloc._services to understand, once it can be loaded.
@@ -14,6 +15,12 @@
 #include <signal.h>
 #if defined(HAVE_PTHREAD_H) && defined(HAVE_PTHREAD_SIGMASK)
 #  include <pthread.h>
+#endif
+#ifdef HAVE_UNISTD_H
+#  include <unistd.h>             // close(), sysconf()
+#endif
+#ifdef HAVE_MEMFD_CREATE
+#  include <sys/mman.h>           // memfd_create()
 #endif
 
 #include "../Modules/_tracemalloc/signals.h"
@@ -220,6 +227,38 @@ PyObject *
 _PyTraceMalloc_SignalWorker(void)
 {
     return Py_XNewRef(worker());
+}
+
+/* --- what shows other processes that a signal is safe to send --- */
+
+/* A mapping is inherited by fork and ended by exec, just as the handler. */
+void *
+_PyTraceMalloc_SignalMarkerNew(int signum)
+{
+#ifdef HAVE_MEMFD_CREATE
+    char name[32];
+    PyOS_snprintf(name, sizeof(name), TM_SIGNAL_MARKER "%d", signum);
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *marker = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    return marker == MAP_FAILED ? NULL : marker;
+#else
+    return NULL;
+#endif
+}
+
+void
+_PyTraceMalloc_SignalMarkerFree(void *marker)
+{
+#ifdef HAVE_MEMFD_CREATE
+    if (marker != NULL) {
+        munmap(marker, (size_t)sysconf(_SC_PAGESIZE));
+    }
+#endif
 }
 
 /* --- options --- */

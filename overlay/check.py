@@ -62,12 +62,13 @@ ALLOWED: dict[str, set[str]] = {
     "pymetrics": {"engine", "pydoor", "arenas"},
     # reserved signals know nothing of the engine
     "signals": set(),
+    "nudge": set(),
     "pysignals": {"signals"},
 }
 DOORS: dict[str, set[str]] = {
     "Python/tracemalloc.c": {"engine"},
     "Modules/_tracemallocmodule.c": {"engine", "pydoor", "pycolumns", "signals"},
-    "Python/tracemalloc_signal.c": {"engine", "signals"},
+    "Python/tracemalloc_signal.c": {"engine", "nudge", "signals"},
     "Python/tracemalloc_signal_start.c": {"signals"},
     "Objects/obmalloc_trace.h": {"hook", "record", "arenas"},
 }

@@ -50,6 +50,11 @@ extern int _PyTraceMalloc_HasSignalWorker(void);
 /* New reference or NULL, without an exception. */
 extern PyObject *_PyTraceMalloc_SignalWorker(void);
 
+/* What shows other processes that a signal is safe to send; NULL: it is not
+   shown. */
+extern void *_PyTraceMalloc_SignalMarkerNew(int signum);
+extern void _PyTraceMalloc_SignalMarkerFree(void *marker);
+
 /* --- pysignals.c --- */
 
 /* Add the functions about signals to _tracemalloc. */

@@ -1,8 +1,5 @@
 """Reserved signals in child processes of all kinds."""
 
-import os
-import signal
-import sys
 import tracemalloc
 import unittest
 

@@ -4,12 +4,11 @@ the program goes on."""
 import os
 import signal
 import subprocess
-import sys
 import tracemalloc
 import unittest
 
 from test.test_tracemalloc_services.util import (
-    ServiceTest, environment, run_python)
+    ServiceTest, run_python)
 
 
 class AtRegistrationTests(ServiceTest):

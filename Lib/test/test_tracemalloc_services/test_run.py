@@ -1,18 +1,14 @@
 """python -m tracemalloc run: a program traced from start to exit."""
 
-import os
 import signal
-import subprocess
-import sys
 import textwrap
 import tracemalloc
 import unittest
 import zipfile
 
-from test import support
 
 from test.test_tracemalloc_services.util import (
-    ServiceTest, environment, run_python)
+    ServiceTest, run_python)
 
 
 class RunTests(ServiceTest):
