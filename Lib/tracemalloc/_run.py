@@ -11,7 +11,10 @@ import os
 import signal
 import sys
 import _tracemalloc
+from ._display import DisplayTop
+from ._filters import Filter
 from ._show import Failure, _count
+from ._snapshot import Snapshot
 
 # The output streams are the program's.
 QUIET = True
@@ -62,16 +65,21 @@ class _Report:
         pid, self._pid = self._pid, None
         if pid != os.getpid() or not _tracemalloc.is_tracing():
             return      # a forked child, or the program has stopped tracing
-        from ._display import DisplayTop
-        from ._filters import Filter
-        from ._snapshot import Snapshot
+        try:
+            self._report()
+        except Exception as error:
+            _tracemalloc.stop()
+            self._say("tracemalloc: the top cannot be shown: "
+                      f"{type(error).__name__}\n")
+
+    def _report(self):
         snapshot = Snapshot.create(traces=self._output is not None)
         _tracemalloc.stop()
         if self._output is not None:
             try:
                 snapshot.write(self._output)
             except OSError as error:
-                self._say(f"tracemalloc: {self._output}: "
+                self._say(f"tracemalloc: {self._output or repr('')}: "
                           f"{error.strerror or error}\n")
         snapshot.apply_filters([Filter(False, name) for name in _OWN])
         text = io.StringIO()
@@ -105,6 +113,8 @@ class _Report:
 def _find(options):
     """Find the program: (its arguments, sys.path[0], file, code, spec)."""
     import runpy
+    if options.program[:1] == ["--"]:
+        del options.program[0]
     if options.module:
         try:
             _, spec, code = runpy._get_module_details(options.module[0])
@@ -139,7 +149,13 @@ def _read(path):
     if source[:4] != importlib.util.MAGIC_NUMBER:
         return source
     import marshal
-    return marshal.loads(source[16:])
+    try:
+        code = marshal.loads(source[16:])
+    except (EOFError, ValueError, TypeError):
+        code = None
+    if not isinstance(code, type(_read.__code__)):
+        raise Failure(f"{path}: bad code in a .pyc file")
+    return code
 
 
 def _is_archive(path):
@@ -185,7 +201,7 @@ def _hide_own_frames(error):
 
 
 def _show_an_exception():
-    """Show one to nobody: what that imports is there from then on."""
+    """Show one to nobody: what that imports is not seen as the program's."""
     import traceback
     try:
         [][0]
@@ -199,9 +215,6 @@ _OWN = {__file__, os.path.join(os.path.dirname(__file__), "__main__.py"),
 
 def run(options):
     """Get all ready; return what runs the program, for the end of main()."""
-    # Imported now, so as not to be seen as the program's: what shows the top,
-    # and what shows the traceback of an exception.
-    from . import _display, _snapshot
     _show_an_exception()
     arguments, entry, name, code, spec = _find(options)
     report = _Report(options)

@@ -1,14 +1,14 @@
 """python -m tracemalloc run: a program traced from start to exit."""
 
+import importlib.util
+import marshal
 import signal
 import textwrap
 import tracemalloc
 import unittest
 import zipfile
 
-
-from test.test_tracemalloc_services.util import (
-    ServiceTest, run_python)
+from test.test_tracemalloc_services.util import ServiceTest, run_python
 
 
 class RunTests(ServiceTest):
@@ -56,6 +56,32 @@ class RunTests(ServiceTest):
         self.assertEqual(done.returncode, 1)
         self.assertTrue(done.stderr.startswith(stock.stderr), done.stderr)
         self.assertIn(str(path), done.stderr)
+
+    def test_two_hyphens(self):
+        self.write("print(__import__('sys').argv)\n")
+        done = self.run_it("--", "program.py", "--", "-n")
+        self.assertEqual(done.stdout, "['program.py', '--', '-n']\n")
+
+    def test_program_that_spoils_it(self):
+        for line in ("sys.modules.clear()",
+                     "sys.modules['tracemalloc'] = None",
+                     "sys.path.clear()"):
+            self.write(f"import sys\n{line}\n")
+            done = self.run_it("program.py")
+            self.assertEqual(done.returncode, 0)
+            self.assertRegex(done.stderr,
+                             "Traced Python memory|cannot be shown")
+            self.assertNotIn("Traceback", done.stderr)
+
+    def test_no_memory_for_the_top(self):
+        self.write("""\
+            import tracemalloc._run as run
+            def fail(*args, **names): raise MemoryError
+            run.Snapshot.create = fail
+            """)
+        done = self.run_it("program.py")
+        self.assertEqual((done.returncode, done.stderr), (
+            0, "tracemalloc: the top cannot be shown: MemoryError\n"))
 
     def test_file_name(self):
         self.write("import os\nprint(__file__, (lambda: 0)"
@@ -207,13 +233,20 @@ class RunTests(ServiceTest):
         self.assertEqual(done.stdout, "[42]\n")
 
     def test_usage(self):
+        for name, data in (("bad", bytes(12) + b"?"), ("short", b""),
+                           ("odd", bytes(12) + marshal.dumps(1))):
+            (self.folder / f"{name}.pyc").write_bytes(
+                importlib.util.MAGIC_NUMBER + data)
         for arguments, status in (((), 2), (("-m",), 2), (("none.py",), 1),
                                   (("-m", "no_such_module"), 1),
+                                  (("--",), 2), (("bad.pyc",), 1),
+                                  (("short.pyc",), 1), (("odd.pyc",), 1),
                                   (("--nframe", "0", "x.py"), 2),
                                   (("--sample", "0", "x.py"), 2)):
             with self.subTest(arguments=arguments):
                 done = self.run_it(*arguments)
                 self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn("tracemalloc", done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
 
     def test_streams_are_the_program_s(self):
