@@ -127,10 +127,8 @@ def _signal(target):
 
 
 def _why_not(target, timeout):
-    text = f"{target.pid}: no answer within {timeout:g} s"
-    if target.blocks(target.signum()):
-        return text + ": its main thread blocks the signal"
-    return text + ": its main thread has not reached a safe point"
+    return (f"{target.pid}: no answer within {timeout:g} s: "
+            + target.why_silent(target.signum()))
 
 
 def _take(target, folder, stem, output):

@@ -114,9 +114,14 @@ class Target:
         self.need_alive()
         raise Unreserved(self.pid)
 
-    def blocks(self, signum: int) -> bool:
-        """Whether its main thread blocks a signal."""
-        return bool(int(self._status()["SigBlk"], 16) >> (signum - 1) & 1)
+    def why_silent(self, signum: int) -> str:
+        """Why its main thread has not answered."""
+        status = self._status()
+        if status["State"][:1] in ("T", "t"):
+            return "it is stopped"
+        if int(status["SigBlk"], 16) >> (signum - 1) & 1:
+            return "its main thread blocks the signal"
+        return "its main thread has not reached a safe point"
 
     def _shares(self, namespace):
         """Whether it has the same view of users, mounts or time as we have."""

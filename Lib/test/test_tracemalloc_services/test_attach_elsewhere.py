@@ -3,6 +3,7 @@ to those that it may not look into."""
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
@@ -206,6 +207,14 @@ class ClosedTests(ElsewhereTest):
                 done = run_python("-m", "tracemalloc", "attach", *arguments)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
+
+    def test_stopped(self):
+        service = self.elsewhere("")
+        service.signal(signum=signal.SIGSTOP)
+        self.assertIn("it is stopped", self.attach(
+            service.pid, "start", "--timeout", "0.3", status=1))
+        service.signal(signum=signal.SIGCONT)
+        self.assertIn("tracing: off", self.attach(service.pid, "status"))
 
     def test_no_stderr(self):
         command = [sys.executable, "-m", "tracemalloc", "attach", "0", "top"]
