@@ -39,9 +39,6 @@
    back.  Not for the worker. */
 #define LATE 4
 
-/* Value of a queued signal that is only to interrupt a system call. */
-#define FORWARDED 0x746d7266
-
 /* Frames that the worker may use when the program has used up all of its own. */
 #define SPARE_FRAMES 200
 
@@ -123,28 +120,6 @@ call_next(void *next, int signum, siginfo_t *info, void *context)
     ((void (*)(int, siginfo_t *, void *))next)(signum, info, context);
 }
 
-/* A system call of the main thread is interrupted only by a signal of its own.
-   Where that can carry a mark, it does: one that the application itself sends
-   to the main thread looks the same otherwise. */
-static void
-forward(struct reserved *entry, pthread_t main, int signum)
-{
-    int before = _Py_atomic_exchange_int(&entry->forwarded, 1);
-    if (!_Py_atomic_load_int(&entry->on)) {
-        _Py_atomic_store_int(&entry->forwarded, 0);
-        return;
-    }
-#ifdef __GLIBC__
-    (void)before;
-    union sigval mark = {.sival_int = FORWARDED};
-    (void)pthread_sigqueue(main, signum, mark);
-#else
-    if (!before) {
-        (void)pthread_kill(main, signum);
-    }
-#endif
-}
-
 /* Interrupt what the main thread is about to call. */
 static void
 remind(struct reserved *entry, int signum, int wait)
@@ -156,25 +131,6 @@ remind(struct reserved *entry, int signum, int wait)
         _Py_atomic_or_uint32(&entry->arrived, LATE);
         flag_silently(signum);
     }
-}
-
-static int
-was_forwarded(struct reserved *entry, siginfo_t *info, int on_main)
-{
-#ifdef __GLIBC__
-    int found = on_main && info->si_code == SI_QUEUE
-                && info->si_value.sival_int == FORWARDED
-                && info->si_pid == getpid();
-    if (found) {
-        _Py_atomic_store_int(&entry->forwarded, 0);
-    }
-    return found;
-#else
-#  ifdef SI_TKILL
-    on_main = on_main && info->si_code == SI_TKILL;
-#  endif
-    return on_main && _Py_atomic_exchange_int(&entry->forwarded, 0);
-#endif
 }
 
 /* A signal that is ours, and perhaps the application's too. */
@@ -227,7 +183,7 @@ nudged(struct reserved *entry, int signum, pthread_t main, int on_main)
     }
     else if (_Py_atomic_load_uint32(&entry->arrived) != 0 && !busy) {
         if (!on_main) {
-            forward(entry, main, signum);
+            tm_forward(&entry->forwarded, &entry->on, main, signum);
         }
         remind(entry, signum, entry->nudge.wait);
     }
@@ -240,7 +196,7 @@ on_signal(int signum, siginfo_t *info, void *context)
     struct reserved *entry = &table[signum];
     pthread_t main = (pthread_t)_PyRuntime.main_thread;
     int on_main = pthread_equal(pthread_self(), main);
-    if (was_forwarded(entry, info, on_main)) {
+    if (tm_forward_came(&entry->forwarded, info, on_main)) {
         if (!_Py_atomic_load_int(&entry->on)) {
             _Py_atomic_or_uint32(&entry->arrived, LATE);
             flag_silently(signum);
@@ -255,7 +211,7 @@ on_signal(int signum, siginfo_t *info, void *context)
     else {
         arrive(signum, info, context);
         if (!on_main) {
-            forward(entry, main, signum);
+            tm_forward(&entry->forwarded, &entry->on, main, signum);
         }
     }
     errno = saved;

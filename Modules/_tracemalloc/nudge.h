@@ -1,4 +1,5 @@
-/* A timer that sends a reserved signal once more while its request waits.
+/* Interrupting what the main thread calls, for a reserved signal: passing it on,
+ * and a timer that sends it once more while its request waits.
  *
  * The main thread may find no signal, and be on its way into a system call that
  * blocks, when one comes: the handler has run, nothing interrupts the call, and
@@ -20,9 +21,60 @@
 #ifdef HAVE_UNISTD_H
 #  include <unistd.h>
 #endif
+#include <pthread.h>
 #ifdef __linux__
 #  include <sys/syscall.h>
 #endif
+
+/* --- passing on --- */
+
+/* Value of a queued signal that is only to interrupt a system call. */
+#define TM_FORWARDS 0x746d7266
+
+/* A system call of the main thread is interrupted only by a signal of its own.
+   Where that can carry a mark, it does: one that the application itself sends
+   to the main thread looks the same otherwise.  *forwarded and *on, whether it
+   is still reserved, are atomic. */
+static inline void
+tm_forward(int *forwarded, const int *on, pthread_t main, int signum)
+{
+    int before = _Py_atomic_exchange_int(forwarded, 1);
+    if (!_Py_atomic_load_int(on)) {
+        _Py_atomic_store_int(forwarded, 0);
+        return;
+    }
+#ifdef __GLIBC__
+    (void)before;
+    union sigval mark = {.sival_int = TM_FORWARDS};
+    (void)pthread_sigqueue(main, signum, mark);
+#else
+    if (!before) {
+        (void)pthread_kill(main, signum);
+    }
+#endif
+}
+
+/* Is it the one that was passed on? */
+static inline int
+tm_forward_came(int *forwarded, const siginfo_t *info, int on_main)
+{
+#ifdef __GLIBC__
+    int came = on_main && info->si_code == SI_QUEUE
+               && info->si_value.sival_int == TM_FORWARDS
+               && info->si_pid == getpid();
+    if (came) {
+        _Py_atomic_store_int(forwarded, 0);
+    }
+    return came;
+#else
+#  ifdef SI_TKILL
+    on_main = on_main && info->si_code == SI_TKILL;
+#  endif
+    return on_main && _Py_atomic_exchange_int(forwarded, 0);
+#endif
+}
+
+/* --- the timer --- */
 
 /* Where the kernel's struct itimerspec is the C library's. */
 #if defined(SYS_timer_create) && SIZEOF_LONG == 8
