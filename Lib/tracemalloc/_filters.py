@@ -301,8 +301,8 @@ class Ask:
         self._exclusive = [f for f in filters if not f.inclusive]
         # A class with a _match() of its own may look at the size, too.
         known = (BaseFilter._match, Filter._match, DomainFilter._match)
-        self._sizes = any([getattr(type(f), "_match", None) not in known
-                           for f in filters])
+        self._sizes = any(getattr(type(f), "_match", None) not in known
+                          for f in filters)
         self._answers = {}
 
     def keeps(self, domain: int, size: int, frames: tuple) -> bool:

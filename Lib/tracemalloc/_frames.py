@@ -23,8 +23,9 @@ def _format_size(size: float, sign: bool) -> str:
         if magnitude < 100 and unit != "B":
             return f"{size:{plus}.1f} {unit}"
         if magnitude < 10240 or unit == _UNITS[-1]:
-            return f"{size:{plus}.0f} {unit}"
+            break
         size /= 1024
+    return f"{size:{plus}.0f} {unit}"
 
 
 def public(cls: type) -> type:

@@ -24,6 +24,11 @@ from ._stats import GroupedStats, Statistic, StatisticDiff, add_up
 from ._views import (TraceMap, _Traces, columns_of, draft_frames,
                      interval_of)
 
+TYPE_CHECKING = False           # of typing, whose import takes long
+if TYPE_CHECKING:
+    import datetime
+    from ._metrics import Metric
+
 # Attributes that are not written to files under their own names.
 PRIVATE = ("_held", "_rows", "_interval", "_stats", "_derived", "_when")
 # What a file for stock Python has besides what that knows: the traces as

@@ -9,10 +9,14 @@ from _tracemalloc import Estimate
 from ._frames import _format_size, public
 from ._plain import change, difference, joint_stderr, stderr_of
 
+TYPE_CHECKING = False           # of typing, whose import takes long
+if TYPE_CHECKING:
+    import datetime
+
 
 def _error(stderr: float | None) -> str:
     """How far a size may be off, as text; nothing for exact sizes."""
-    return "" if stderr is None else f" \N{PLUS-MINUS SIGN}" + _format_size(
+    return "" if stderr is None else " \N{PLUS-MINUS SIGN}" + _format_size(
         stderr, False)
 
 

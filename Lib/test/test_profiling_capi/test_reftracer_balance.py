@@ -54,7 +54,7 @@ class BalanceTests(unittest.TestCase):
             (complex, lambda i: i * 1j), (bytes, lambda i: bytes(i + 2)), (bytearray, lambda i: bytearray(i)),
             (str, lambda i: f"number {i}"), (int, lambda i: i + 2 ** 40), (range, lambda i: range(i)),
             (object, lambda i: object()), (memoryview, lambda i: memoryview(b"abc")),
-            (type(agen()), lambda i: agen()), (type((x for x in ())), lambda i: (x for x in (i,))),
+            (type(agen()), lambda i: agen()), (type(x for x in ()), lambda i: (x for x in (i,))),
             (type(lambda: 0), lambda i: (lambda: i)), (type([].append), lambda i: [].append),
             (enumerate, lambda i: enumerate("ab")), (zip, lambda i: list(zip("ab", "cd"))),
         ):

@@ -283,7 +283,7 @@ class EventTests(TraceTestCase):
             max(*arguments); max(*arguments, **keywords); max(*arguments, key=abs)
             Callable.method(); Callable().method()
             list(map(len, ["a"])); sorted([2, 1], key=abs); "".join(str(i) for i in range(3))
-            getattr(object(), "missing", None); hasattr(1, "real"); isinstance(1, int); type(1)
+            getattr(object(), "missing", None); hasattr(1, "real"); isinstance(1, int); int
             try:
                 max(*())
             except TypeError:

@@ -151,11 +151,11 @@ class Reading(unittest.TestCase):
     def test_objects_that_die_while_they_are_read(self):
         def traces():
             for line in range(20_000):
-                yield (0, line, tuple([tuple(["f%d.py" % line, line])]), 1)
+                yield (0, line, tuple([tuple([f"f{line}.py", line])]), 1)
 
         columns = Columns.from_traces(traces())
         for line in range(0, 20_000, 97):
-            self.assertEqual(columns.trace(line), (0, line, (("f%d.py" % line, line),), 1))
+            self.assertEqual(columns.trace(line), (0, line, ((f"f{line}.py", line),), 1))
 
     def test_names_of_any_kind(self):
         names = ["", "a", "\xe9", "\u4e00", "\U0001f600", "\udc80", "a\0b", "x" * 5000]

@@ -113,7 +113,7 @@ class WriteTests(Files):
     def test_timestamps(self):
         zone = datetime.timezone(datetime.timedelta(hours=5, minutes=45))
         for timestamp in (util.AFTER, util.AFTER.replace(tzinfo=zone),
-                          util.AFTER.replace(tzinfo=datetime.timezone.utc)):
+                          util.AFTER.replace(tzinfo=datetime.UTC)):
             snapshot = Snapshot(timestamp, 5, {1: (2, (("a.py", 1),))})
             for method in (snapshot.write, snapshot.dump):
                 method("file")

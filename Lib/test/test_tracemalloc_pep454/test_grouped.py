@@ -1,6 +1,5 @@
 """Snapshot.top_by, GroupedStats, StatsDiff."""
 
-import tracemalloc
 import unittest
 from tracemalloc import GroupedStats, Snapshot, StatsDiff
 from test.test_tracemalloc_pep454 import util

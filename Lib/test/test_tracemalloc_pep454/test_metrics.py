@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tracemalloc
 import unittest
-from test import support
 from test.test_tracemalloc_pep454 import util
 from tracemalloc import Metric, Snapshot
 

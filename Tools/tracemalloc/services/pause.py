@@ -14,7 +14,8 @@ kept = []
 def fill(depth):
     """Blocks from many places in the call tree."""
     if depth:
-        return fill(depth - 1)
+        fill(depth - 1)
+        return
     kept.append([bytes(40) for _ in range(100)])
 
 
