@@ -162,8 +162,12 @@ class GivenBackTests(ServiceTest):
             check()
             tracemalloc.unregister(signal.SIGUSR2)
             check()
+            faulthandler.unregister(signal.SIGUSR2)
+            signal.raise_signal(signal.SIGUSR2)
+            file.close()
             ''', options=())
-        self.assertEqual(service.finish().split(), ["called", "1"] * 3)
+        self.assertEqual(service.finish().split(),
+                         ["called", "1"] * 3 + ["called"])
         self.assertEqual(len(service.files()), 1)
 
     def test_tracing_ends(self):
