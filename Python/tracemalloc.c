@@ -20,12 +20,13 @@
 /* --- start-up and end --- */
 
 static void ask_for_safe_point(PyThreadState *tstate);
+static void hold_task(void *task);
 
 PyStatus
 _PyTraceMalloc_Init(void)
 {
     _PyRuntime.tracemalloc.initialized = 1;
-    tm_task_on_due(ask_for_safe_point);
+    tm_task_on_due(ask_for_safe_point, hold_task);
     return _PyStatus_OK();
 }
 
@@ -428,6 +429,13 @@ ask_for_safe_point(PyThreadState *tstate)
     _Py_set_eval_breaker_bit(tstate, _PY_TRACEMALLOC_TASKS_BIT);
 }
 
+/* For a task that the engine hands out. */
+static void
+hold_task(void *task)
+{
+    Py_INCREF((PyObject *)task);
+}
+
 int
 _PyTraceMalloc_ScheduleTask(PyObject *task, uint64_t delay, size_t threshold)
 {
@@ -464,6 +472,7 @@ _PyTraceMalloc_ListTasks(void)
         if (PyList_Append(list, task) < 0) {
             Py_CLEAR(list);
         }
+        Py_DECREF(task);
     }
     return list;
 }
@@ -475,6 +484,7 @@ release_gone_tasks(PyInterpreterState *interp)
     PyObject *task;
     while ((task = tm_task_gone(interp)) != NULL) {
         _PyTraceMalloc_CancelTask(task);
+        Py_DECREF(task);
     }
 }
 
@@ -484,6 +494,7 @@ _PyTraceMalloc_CancelTasks(PyInterpreterState *interp)
     PyObject *task;
     while ((task = tm_task_get(interp, 0)) != NULL) {
         _PyTraceMalloc_CancelTask(task);
+        Py_DECREF(task);
     }
     release_gone_tasks(interp);
 }
@@ -525,7 +536,6 @@ _PyTraceMalloc_RunTasks(PyThreadState *tstate)
     running = owner;
     release_gone_tasks(owner);
     while ((task = tm_task_take_due(owner)) != NULL) {
-        Py_INCREF(task);
         PyObject *pending = PyErr_GetRaisedException();
         fire(task);
         PyErr_SetRaisedException(pending);

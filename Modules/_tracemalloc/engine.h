@@ -47,8 +47,10 @@ void tm_code_gone(PyCodeObject *code);          /* dies, or is renamed */
 void tm_thread_gone(PyThreadState *tstate);
 void tm_frame_moved(PyThreadState *tstate);     /* f_lineno was set */
 /* How to ask a thread for a safe point; called from inside hooks, so it may
-   only set a flag of the thread state. */
-void tm_task_on_due(void (*ask)(PyThreadState *tstate));
+   only set a flag of the thread state.  How to take a reference to a task;
+   called with the world lock, so it may do no more. */
+void tm_task_on_due(void (*ask)(PyThreadState *tstate),
+                    void (*hold)(void *handle));
 #endif
 
 /* --- tracked memory: any thread, no GIL needed --- */
@@ -126,12 +128,14 @@ void tm_set_filters(struct tm_filter *list, size_t count);
 int tm_task_schedule(void *handle, void *owner, uint64_t delay,
                      size_t threshold);
 bool tm_task_cancel(void *handle);
+/* These three return a new reference, or NULL: without a GIL another thread may
+   cancel the task at once. */
 void *tm_task_get(void *owner, size_t i);
 void *tm_task_take_due(void *owner);
+void *tm_task_gone(void *owner);
 void tm_task_called(void *handle);
 void tm_task_rearm(void *owner);
 void tm_task_cancel_all(void);
-void *tm_task_gone(void *owner);
 
 /* Bytes of the engine's memory that are free for more data; tm_arena_size()
    counts them in. */

@@ -546,6 +546,17 @@ tm_memory_free(void)
 
 /* --- tasks --- */
 
+static void (*hold_task)(void *handle);
+
+static void *
+held(void *handle)
+{
+    if (handle != NULL) {
+        hold_task(handle);
+    }
+    return handle;
+}
+
 /* The world lock, with what this thread has recorded among the totals. */
 static bool
 tasks_begin(void)
@@ -582,7 +593,7 @@ void *
 tm_task_get(void *owner, size_t i)
 {
     bool world = tasks_begin();
-    void *handle = tm_schedule_get(owner, i);
+    void *handle = held(tm_schedule_get(owner, i));
     tm_unlock_world(world);
     return handle;
 }
@@ -591,7 +602,7 @@ void *
 tm_task_take_due(void *owner)
 {
     bool world = tasks_begin();
-    void *handle = tm_schedule_take_due(owner);
+    void *handle = held(tm_schedule_take_due(owner));
     tm_unlock_world(world);
     return handle;
 }
@@ -624,7 +635,7 @@ void *
 tm_task_gone(void *owner)
 {
     bool world = tasks_begin();
-    void *handle = tm_schedule_gone(owner);
+    void *handle = held(tm_schedule_gone(owner));
     tm_unlock_world(world);
     return handle;
 }
@@ -640,8 +651,9 @@ ask_all_threads(void)
 }
 
 void
-tm_task_on_due(void (*ask)(PyThreadState *tstate))
+tm_task_on_due(void (*ask)(PyThreadState *tstate), void (*hold)(void *handle))
 {
     ask_thread = ask;
+    hold_task = hold;
     tm_schedule_request = ask_all_threads;
 }
