@@ -19,15 +19,18 @@ STOCK_VARIABLE = "TRACEMALLOC_STOCK_PYTHON"
 
 def run_python(code: str, *arguments: str, options: tuple[str, ...] = (), extensions: tuple[str, ...] = (),
                python: str = sys.executable, environment: dict[str, str] | None = None,
-               timeout: float = support.LONG_TIMEOUT) -> subprocess.CompletedProcess[str]:
-    """Run code in an interpreter of its own, with the test extensions named on its path."""
+               timeout: float = support.LONG_TIMEOUT, launcher: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run code in an interpreter of its own, with the test extensions named on its path; a launcher that ends with 76 is run again."""
     folders = [_build.folder_of(name) for name in extensions]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     clean["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
     clean.update(environment or {})
-    command = [python, *options, "-c", textwrap.dedent(code), *arguments]
-    return subprocess.run(command, env=clean, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          errors="backslashreplace", timeout=timeout)
+    command = [*launcher, python, *options, "-c", textwrap.dedent(code), *arguments]
+    while True:
+        done = subprocess.run(command, env=clean, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="backslashreplace", timeout=timeout)
+        if not launcher or done.returncode != 76:
+            return done
 
 
 def stock_python() -> str:

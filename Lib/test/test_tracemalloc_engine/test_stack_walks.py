@@ -1,12 +1,14 @@
 """Tracebacks in long random walks over everything that moves frames, and in
 places where there are few frames or none."""
 
+import os
 import random
 import sys
 import unittest
 
 import _tracemalloc as engine
 from test import support
+from test.support import os_helper
 
 from .util import Probe, Tracing, child_says
 
@@ -159,6 +161,9 @@ class Walked(unittest.TestCase):
         # -X perf puts a C trampoline between Python frames.
         if not hasattr(sys, "activate_stack_trampoline"):
             self.skipTest("no trampolines")
+        path = f"/tmp/perf-{os.getpid()}.map"
+        if not os.path.exists(path):
+            self.addCleanup(os_helper.unlink, path)
         try:
             sys.activate_stack_trampoline("perf")
         except (ValueError, OSError) as exc:
@@ -166,7 +171,8 @@ class Walked(unittest.TestCase):
         else:
             sys.deactivate_stack_trampoline()
         child_says(self, "ok", """
-            import sys
+            import atexit, os, sys
+            atexit.register(os.remove, f"/tmp/perf-{os.getpid()}.map")
             sys.activate_stack_trampoline("perf")
             import unittest
             from test.test_tracemalloc_engine import (
