@@ -143,8 +143,8 @@ is_only_interpreter(void)
 }
 
 /* Another interpreter's thread can have fetched the pointer just before it was
-   changed.  As long as there are several, or may be, the pair is kept.  One that comes into
-   being after this has looked finds the new pointer. */
+   changed.  As long as there are several, or may be, the pair is kept.  One that
+   comes into being after this has looked finds the new pointer. */
 static void
 retire(struct _Py_reftracer *tracer)
 {
