@@ -5,7 +5,8 @@
  * here first; what a request means is known to tracemalloc._services, called
  * through the worker.
  *
- *   kill ──► on_signal()          flags, the eval breaker: nothing else
+ *   kill ──► on_signal()          flags, the eval breaker; what interrupts the
+ *              │                    main thread: nudge.h
  *              └► _PyErr_CheckSignalsTstate() ──► _PyTraceMalloc_SignalArrived()
  *                                                   └► worker(signum, kinds)
  *
@@ -30,7 +31,6 @@
 #endif
 
 #include "../Modules/_tracemalloc/engine.h"
-#include "../Modules/_tracemalloc/nudge.h"
 #include "../Modules/_tracemalloc/signals.h"
 
 #define PLAIN _PyTraceMalloc_SIGNAL_PLAIN
@@ -43,6 +43,8 @@
 #define SPARE_FRAMES 200
 
 #ifdef TM_CAN_RESERVE
+
+#include "../Modules/_tracemalloc/nudge.h"
 
 /* --- the table --- */
 
@@ -62,6 +64,7 @@ struct reserved {
     int forwarded;          /* passed on to the main thread, which has not
                                caught that yet; atomic */
     struct tm_nudge nudge;
+    int inside;             /* threads in the handler; atomic */
 };
 
 static struct reserved table[Py_NSIG];
@@ -120,19 +123,6 @@ call_next(void *next, int signum, siginfo_t *info, void *context)
     ((void (*)(int, siginfo_t *, void *))next)(signum, info, context);
 }
 
-/* Interrupt what the main thread is about to call. */
-static void
-remind(struct reserved *entry, int signum, int wait)
-{
-    tm_nudge_arm(&entry->nudge, signum, wait);
-    if (!_Py_atomic_load_int(&entry->on)) {
-        /* Given back meanwhile. */
-        tm_nudge_disarm(&entry->nudge);
-        _Py_atomic_or_uint32(&entry->arrived, LATE);
-        flag_silently(signum);
-    }
-}
-
 /* A signal that is ours, and perhaps the application's too. */
 static void
 arrive(int signum, siginfo_t *info, void *context)
@@ -154,7 +144,7 @@ arrive(int signum, siginfo_t *info, void *context)
     if (!asked && is_function(next) && next != (void *)python) {
         call_next(next, signum, info, context);
     }
-    remind(entry, signum, TM_NUDGE_FIRST);
+    tm_nudge_arm(&entry->nudge, signum, TM_NUDGE_FIRST);
 }
 
 /* A signal that has been given back, but not its disposition. */
@@ -177,15 +167,14 @@ arrive_late(int signum, siginfo_t *info, void *context)
 static void
 nudged(struct reserved *entry, int signum, pthread_t main, int on_main)
 {
-    if (!_Py_atomic_load_int(&entry->on)) {
-        _Py_atomic_or_uint32(&entry->arrived, LATE);
-        flag_silently(signum);
-    }
-    else if (_Py_atomic_load_uint32(&entry->arrived) != 0 && !busy) {
+    if (_Py_atomic_load_uint32(&entry->arrived) != 0
+        && !_Py_atomic_load_int(&busy))
+    {
         if (!on_main) {
             tm_forward(&entry->forwarded, &entry->on, main, signum);
         }
-        remind(entry, signum, entry->nudge.wait);
+        tm_nudge_arm(&entry->nudge, signum,
+                     _Py_atomic_load_int(&entry->nudge.wait));
     }
 }
 
@@ -196,14 +185,14 @@ on_signal(int signum, siginfo_t *info, void *context)
     struct reserved *entry = &table[signum];
     pthread_t main = (pthread_t)_PyRuntime.main_thread;
     int on_main = pthread_equal(pthread_self(), main);
-    if (tm_forward_came(&entry->forwarded, info, on_main)) {
-        if (!_Py_atomic_load_int(&entry->on)) {
-            _Py_atomic_or_uint32(&entry->arrived, LATE);
-            flag_silently(signum);
+    /* Before the look at `on`: whoever gives the signal back sees this, and
+       leaves the disposition to the main thread. */
+    _Py_atomic_add_int(&entry->inside, 1);
+    int forwarded = tm_forward_came(&entry->forwarded, info, on_main);
+    if (forwarded || tm_nudge_came(&entry->nudge, info)) {
+        if (!forwarded && _Py_atomic_load_int(&entry->on)) {
+            nudged(entry, signum, main, on_main);
         }
-    }
-    else if (tm_nudge_came(&entry->nudge, info)) {
-        nudged(entry, signum, main, on_main);
     }
     else if (!_Py_atomic_load_int(&entry->on)) {
         arrive_late(signum, info, context);
@@ -213,6 +202,13 @@ on_signal(int signum, siginfo_t *info, void *context)
         if (!on_main) {
             tm_forward(&entry->forwarded, &entry->on, main, signum);
         }
+    }
+    _Py_atomic_add_int(&entry->inside, -1);
+    if (!_Py_atomic_load_int(&entry->on)
+        && _Py_atomic_load_int(&entry->held))
+    {
+        _Py_atomic_or_uint32(&entry->arrived, LATE);
+        flag_silently(signum);
     }
     errno = saved;
 }
@@ -241,12 +237,12 @@ install(int signum, struct sigaction *old)
 
 /* --- reserving --- */
 
-/* A signal of our own making that has not been caught. */
+/* A signal of our own making that has not been caught, or one that is being. */
 static int
 on_its_way(struct reserved *entry)
 {
     return _Py_atomic_load_int(&entry->forwarded)
-           || tm_nudge_in_flight(&entry->nudge);
+           || _Py_atomic_load_int(&entry->inside);
 }
 
 /* Guard of these three: changes. */
@@ -287,6 +283,10 @@ give_back(int signum)
         memset(&action, 0, sizeof(action));
         action.sa_handler = (PyOS_sighandler_t)handler;
         action.sa_flags = flags;
+    }
+    if (tm_nudge_disarm(&entry->nudge)) {
+        /* What is ignored is not left pending. */
+        (void)signal(signum, SIG_IGN);
     }
     (void)sigaction(signum, &action, NULL);
     _Py_atomic_store_int(&entry->held, 0);
@@ -330,7 +330,6 @@ _PyTraceMalloc_ReleaseSignal(int signum)
     }
     else if (entry != NULL) {
         _Py_atomic_store_int(&entry->on, 0);
-        tm_nudge_disarm(&entry->nudge);
         if (!on_its_way(entry)) {
             give_back(signum);
         }
@@ -361,7 +360,8 @@ _PyTraceMalloc_SignalFini(void)
         /* What is left of the process must not die of it. */
         struct reserved *entry = &table[signum];
         struct sigaction action = entry->before;
-        tm_nudge_disarm(&entry->nudge);
+        (void)tm_nudge_disarm(&entry->nudge);
+        _Py_atomic_store_int(&entry->forwarded, 0);
         if (!is_function((void *)action.sa_handler)) {
             action.sa_handler = SIG_IGN;
         }
@@ -499,7 +499,7 @@ work(PyThreadState *tstate, int signum, uint32_t kinds)
     PyThreadState_EnterTracing(tstate);
     tstate->py_recursion_remaining += SPARE_FRAMES;
     tm_mute_begin();
-    busy = 1;
+    _Py_atomic_store_int(&busy, 1);
     busy_thread = PyThread_get_thread_ident();
     while (kinds != 0 && worker != NULL) {
         entry->answered = 0;
@@ -510,7 +510,7 @@ work(PyThreadState *tstate, int signum, uint32_t kinds)
             kinds &= ASKED;
         }
     }
-    busy = 0;
+    _Py_atomic_store_int(&busy, 0);
     worked = 1;
     tm_mute_end();
     tstate->py_recursion_remaining -= SPARE_FRAMES;
@@ -550,7 +550,7 @@ arrived_for(PyThreadState *tstate, int signum)
 {
     struct reserved *entry = &table[signum];
     /* Before the look: what comes from here on arms it anew. */
-    tm_nudge_disarm(&entry->nudge);
+    (void)tm_nudge_disarm(&entry->nudge);
     uint32_t kinds = _Py_atomic_exchange_uint32(&entry->arrived, 0);
     if (kinds & LATE) {
         settle(signum);
@@ -626,7 +626,8 @@ _PyTraceMalloc_SignalAfterFork(void)
             continue;
         }
         _Py_atomic_store_int(&entry->forwarded, 0);
-        _Py_atomic_store_int(&entry->nudge.armed, 0);
+        _Py_atomic_store_int(&entry->inside, 0);
+        tm_nudge_forget(&entry->nudge);
         if (!entry->on) {
             give_back(signum);
             continue;
@@ -689,7 +690,13 @@ _PyTraceMalloc_SignalAfterExec(void)
     if (--leaving == 0) {
         for (int signum = 1; signum < Py_NSIG; signum++) {
             if (is_held(signum)) {
+                struct reserved *entry = &table[signum];
+                /* What was on its way has been ignored. */
+                _Py_atomic_store_int(&entry->forwarded, 0);
                 (void)install(signum, NULL);
+                if (_Py_atomic_load_uint32(&entry->arrived) != 0) {
+                    tm_nudge_arm(&entry->nudge, signum, TM_NUDGE_FIRST);
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ with its own exit status, after its threads and its exit functions.
 
 import argparse
 import atexit
+import builtins
 import io
 import os
 import signal
@@ -93,8 +94,8 @@ class _Report:
     def _say(self, text):
         try:
             sys.stdout.flush()
-        except (AttributeError, OSError, ValueError):
-            pass
+        except (AttributeError, OSError, ValueError, RuntimeError):
+            pass        # also in the middle of a write, when SIGTERM comes
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
@@ -172,7 +173,7 @@ def _main_module(name, spec):
     module = type(sys)("__main__")
     sys.modules["__main__"] = module
     values = vars(module)
-    values["__builtins__"] = __builtins__
+    values["__builtins__"] = builtins
     values["__file__"] = name
     if spec is None:
         from importlib.machinery import SourceFileLoader

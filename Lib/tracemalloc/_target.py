@@ -8,6 +8,7 @@ to it: what is done in its folder is done with the rights of its own user.
 import contextlib
 import os
 import select
+import signal
 from collections.abc import Iterator
 
 import _tracemalloc
@@ -16,6 +17,7 @@ from ._show import Failure
 
 _HINT = ("it has not reserved a signal, and is left alone; start it with "
          "-X tracemalloc_signal=USR2 or PYTHONTRACEMALLOC_SIGNAL=USR2")
+_NUMBERS = frozenset(map(str, range(1, signal.NSIG)))   # of signals
 
 
 class Unreserved(Failure):
@@ -107,7 +109,8 @@ class Target:
         for line in maps.splitlines():
             _, found, rest = line.partition(marker)
             number = rest.split(maxsplit=1)[:1]
-            if found and number and number[0].isdecimal():
+            # It can name a mapping as it likes.
+            if found and number and number[0] in _NUMBERS:
                 signum = int(number[0])
                 if caught >> (signum - 1) & 1:
                     return signum
@@ -149,13 +152,24 @@ class Target:
         if self._uid == mine[0]:
             yield
             return
+        groups = os.getgroups()
         try:
+            if mine[0] == 0:
+                self._set_groups([self._gid])
             os.setegid(self._gid)
             os.seteuid(self._uid)
             yield
         finally:
             os.seteuid(mine[0])
             os.setegid(mine[1])
+            if mine[0] == 0:
+                self._set_groups(groups)
+
+    @staticmethod
+    def _set_groups(groups):
+        """A user namespace may have forbidden it, and given none by that."""
+        with contextlib.suppress(PermissionError):
+            os.setgroups(groups)
 
     def _known_uid(self):
         """The number that its user has where it runs."""

@@ -6,7 +6,7 @@
  * the request would wait for as long as the program does.  So the handler arms
  * a timer, whose signal interrupts the call; it waits twice as long each time.
  *
- * All but tm_nudge_disarm() is async-signal-safe.  The timer is the kernel's
+ * All of it is async-signal-safe.  The timer is the kernel's
  * own, not the C library's, whose timer_create() may allocate; it belongs to
  * one process, and a child makes one of its own.  Where there are none, or the
  * process may have no more, nobody is nudged.
@@ -40,13 +40,16 @@ tm_forward(int *forwarded, const int *on, pthread_t main, int signum)
 {
     int before = _Py_atomic_exchange_int(forwarded, 1);
     if (!_Py_atomic_load_int(on)) {
-        _Py_atomic_store_int(forwarded, 0);
+        if (!before) {
+            _Py_atomic_store_int(forwarded, 0);
+        }
         return;
     }
 #ifdef __GLIBC__
-    (void)before;
     union sigval mark = {.sival_int = TM_FORWARDS};
-    (void)pthread_sigqueue(main, signum, mark);
+    if (pthread_sigqueue(main, signum, mark) != 0) {
+        _Py_atomic_store_int(forwarded, 0);
+    }
 #else
     if (!before) {
         (void)pthread_kill(main, signum);
@@ -59,13 +62,13 @@ static inline int
 tm_forward_came(int *forwarded, const siginfo_t *info, int on_main)
 {
 #ifdef __GLIBC__
-    int came = on_main && info->si_code == SI_QUEUE
-               && info->si_value.sival_int == TM_FORWARDS
-               && info->si_pid == getpid();
-    if (came) {
+    int queued = info->si_code == SI_QUEUE && info->si_pid == getpid();
+    if (on_main && (queued || info->si_code == SI_TKILL)) {
+        /* A thread has one of a number pending at most: ours may have become
+           one with it. */
         _Py_atomic_store_int(forwarded, 0);
     }
-    return came;
+    return on_main && queued && info->si_value.sival_int == TM_FORWARDS;
 #else
 #  ifdef SI_TKILL
     on_main = on_main && info->si_code == SI_TKILL;
@@ -87,71 +90,86 @@ tm_forward_came(int *forwarded, const siginfo_t *info, int on_main)
 #define TM_NUDGE_FIRST 10       /* milliseconds */
 #define TM_NUDGE_LAST 1000000   /* a program that never looks is left alone */
 
+/* All atomic. */
 struct tm_nudge {
-    int armed;                  /* its signal may come yet; atomic */
-    int pid;                    /* the process that it belongs to; atomic */
+    int armed;                  /* its signal may come yet, or was dropped */
+    int pid;                    /* the process that the timer belongs to */
+    int making;                 /* a thread makes the timer */
     int id;                     /* the kernel's */
     int wait;                   /* milliseconds, the next time */
 };
 
-static inline int
-tm_nudge_in_flight(struct tm_nudge *nudge)
+/* In the child of a fork, which has no timer. */
+static inline void
+tm_nudge_forget(struct tm_nudge *nudge)
 {
-    return _Py_atomic_load_int(&nudge->armed)
-           && _Py_atomic_load_int(&nudge->pid) == (int)getpid();
+    _Py_atomic_store_int(&nudge->armed, 0);
+    _Py_atomic_store_int(&nudge->making, 0);
+    _Py_atomic_store_int(&nudge->pid, 0);
 }
 
 #ifdef TM_HAS_NUDGES
 
 static inline int
-tm_nudge_create(struct tm_nudge *nudge, int signum)
+tm_nudge_make(struct tm_nudge *nudge, int signum)
 {
+    if (_Py_atomic_exchange_int(&nudge->making, 1)) {
+        return -1;              /* that thread arms it */
+    }
     struct sigevent event;
     memset(&event, 0, sizeof(event));
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = signum;
     event.sigev_value.sival_int = TM_NUDGES;
-    if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &nudge->id) < 0) {
-        return -1;
+    int id, res;
+    res = (int)syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &id);
+    if (res == 0) {
+        _Py_atomic_store_int(&nudge->id, id);
+        _Py_atomic_store_int(&nudge->pid, (int)getpid());
     }
-    _Py_atomic_store_int(&nudge->pid, (int)getpid());
-    return 0;
+    _Py_atomic_store_int(&nudge->making, 0);
+    return res;
 }
 
-/* Send the signal in `wait` milliseconds, unless it is to come anyway. */
+/* Send the signal in `wait` milliseconds. */
 static inline void
 tm_nudge_arm(struct tm_nudge *nudge, int signum, int wait)
 {
-    int mine = _Py_atomic_load_int(&nudge->pid) == (int)getpid();
-    if (_Py_atomic_exchange_int(&nudge->armed, 1) && mine) {
-        return;
-    }
-    if (!mine && tm_nudge_create(nudge, signum) < 0) {
-        _Py_atomic_store_int(&nudge->armed, 0);
+    if (_Py_atomic_load_int(&nudge->pid) != (int)getpid()
+        && tm_nudge_make(nudge, signum) < 0)
+    {
         return;
     }
     struct itimerspec when;
     memset(&when, 0, sizeof(when));
     when.it_value.tv_sec = wait / 1000;
     when.it_value.tv_nsec = wait % 1000 * 1000000L;
-    nudge->wait = wait < TM_NUDGE_LAST ? wait * 2 : wait;
-    (void)syscall(SYS_timer_settime, nudge->id, 0, &when, NULL);
+    _Py_atomic_store_int(&nudge->wait,
+                         wait < TM_NUDGE_LAST ? wait * 2 : wait);
+    _Py_atomic_store_int(&nudge->armed, 1);
+    (void)syscall(SYS_timer_settime, _Py_atomic_load_int(&nudge->id), 0, &when,
+                  NULL);
 }
 
-/* None is wanted any more.  One that is on its way stays in flight. */
-static inline void
+/* None is wanted any more.  1: one may be on its way. */
+static inline int
 tm_nudge_disarm(struct tm_nudge *nudge)
 {
     struct itimerspec never, left;
-    if (!tm_nudge_in_flight(nudge)) {
-        return;
+    if (_Py_atomic_load_int(&nudge->pid) != (int)getpid()
+        || !_Py_atomic_load_int(&nudge->armed))
+    {
+        return 0;
     }
     memset(&never, 0, sizeof(never));
-    if (syscall(SYS_timer_settime, nudge->id, 0, &never, &left) == 0
-        && (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0))
-    {
-        _Py_atomic_store_int(&nudge->armed, 0);
+    memset(&left, 0, sizeof(left));
+    (void)syscall(SYS_timer_settime, _Py_atomic_load_int(&nudge->id), 0, &never,
+                  &left);
+    if (left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0) {
+        return 1;
     }
+    _Py_atomic_store_int(&nudge->armed, 0);
+    return 0;
 }
 
 static inline int
@@ -172,9 +190,10 @@ tm_nudge_arm(struct tm_nudge *Py_UNUSED(nudge), int Py_UNUSED(signum),
 {
 }
 
-static inline void
+static inline int
 tm_nudge_disarm(struct tm_nudge *Py_UNUSED(nudge))
 {
+    return 0;
 }
 
 static inline int

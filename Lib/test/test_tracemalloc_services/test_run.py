@@ -83,6 +83,10 @@ class RunTests(ServiceTest):
         self.assertEqual((done.returncode, done.stderr), (
             0, "tracemalloc: the top cannot be shown: MemoryError\n"))
 
+    def test_builtins(self):
+        self.write("print(__builtins__.__name__, __builtins__.len('ab'))\n")
+        self.assertEqual(self.run_it("program.py").stdout, "builtins 2\n")
+
     def test_file_name(self):
         self.write("import os\nprint(__file__, (lambda: 0)"
                    ".__code__.co_filename, __import__('sys').argv)\n")
