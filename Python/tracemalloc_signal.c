@@ -132,7 +132,8 @@ arrive(int signum, siginfo_t *info, void *context)
                 && info->si_value.sival_int == TM_SIGNAL_ASKS;
     void *next = _Py_atomic_load_ptr(&entry->handler);
     _Py_atomic_store_int(&entry->pid, (int)getpid());
-    _Py_atomic_or_uint32(&entry->arrived, asked ? ASKED : PLAIN);
+    uint32_t waiting = _Py_atomic_or_uint32(&entry->arrived,
+                                            asked ? ASKED : PLAIN);
     PyOS_sighandler_t python = _PySignal_Handler();
     if (asked && is_function(next)) {
         /* Not meant for the application. */
@@ -144,7 +145,9 @@ arrive(int signum, siginfo_t *info, void *context)
     if (!asked && is_function(next) && next != (void *)python) {
         call_next(next, signum, info, context);
     }
-    tm_nudge_arm(&entry->nudge, signum, TM_NUDGE_FIRST);
+    if (waiting == 0) {
+        tm_nudge_arm(&entry->nudge, signum, TM_NUDGE_FIRST);
+    }
 }
 
 /* A signal that has been given back, but not its disposition. */

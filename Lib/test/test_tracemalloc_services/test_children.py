@@ -191,6 +191,7 @@ if __name__ == "__main__":
                 while done[0] == 0:
                     os.kill(pid, signal.SIGUSR2)
                     done = os.waitpid(pid, os.WNOHANG)
+                    time.sleep(0.0002)      # the child must get on between two
                 status = os.waitstatus_to_exitcode(done[1])
                 if start is popen:
                     process.returncode = status
