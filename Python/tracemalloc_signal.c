@@ -174,7 +174,7 @@ nudged(struct reserved *entry, int signum, pthread_t main, int on_main)
         && !_Py_atomic_load_int(&busy))
     {
         if (!on_main) {
-            tm_forward(&entry->forwarded, &entry->on, main, signum);
+            tm_forward(&entry->forwarded, main, signum);
         }
         tm_nudge_arm(&entry->nudge, signum,
                      _Py_atomic_load_int(&entry->nudge.wait));
@@ -203,7 +203,7 @@ on_signal(int signum, siginfo_t *info, void *context)
     else {
         arrive(signum, info, context);
         if (!on_main) {
-            tm_forward(&entry->forwarded, &entry->on, main, signum);
+            tm_forward(&entry->forwarded, main, signum);
         }
     }
     _Py_atomic_add_int(&entry->inside, -1);

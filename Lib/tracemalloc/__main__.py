@@ -17,6 +17,9 @@ import sys
 # Name of the command: the module that has it.
 COMMANDS = {"show": "_show", "run": "_run", "attach": "_attach"}
 DEFAULT = "show"
+OTHERS = ('"python -m tracemalloc run" traces a program from start to exit, '
+          '"python -m tracemalloc attach" drives one that runs; each has its '
+          'own --help.')
 
 
 def _parser(name: str, module) -> argparse.ArgumentParser:
@@ -25,7 +28,7 @@ def _parser(name: str, module) -> argparse.ArgumentParser:
         program += " " + name
     parser = argparse.ArgumentParser(
         prog=program, description=module.__doc__.partition("\n\n")[0],
-        allow_abbrev=False)
+        epilog=OTHERS if name == DEFAULT else None, allow_abbrev=False)
     module.prepare(parser)
     return parser
 

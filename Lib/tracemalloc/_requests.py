@@ -122,7 +122,7 @@ def _answer(reservation, folder, name):
     """Read one request, do what it says, write the answer."""
     stem = name.removesuffix(REQUEST)
     try:
-        data = read_private(folder, name, (0, os.geteuid()), _LONGEST)
+        data = read_private(folder, name, (os.geteuid(),), _LONGEST)
     finally:
         os.unlink(name, dir_fd=folder)
     with _folders.Files(folder) as files:

@@ -60,7 +60,7 @@ class Reservation:
         elif self.run != running():
             self.started, self.run = False, running()
         self.first = take()
-        self._save(lambda files, stem: files.add(
+        self.save(lambda files, stem: files.add(
             stem + ".snapshot", store, self.first))
 
     def _close(self):
@@ -75,16 +75,13 @@ class Reservation:
             files.add(stem + ".snapshot", store, second)
             files.add(stem + ".diff.json", put, difference.json())
             files.add(stem + ".diff.txt", put, difference.text())
-        self._save(add)
+        self.save(add)
 
     def end(self) -> None:
         """End what the first signal has begun."""
         if self.started and self.run == running():
             stop()
         self.forget()
-
-    def _save(self, add):
-        self.save(add)
 
     def save(self, add) -> str:
         """Write files whose names begin alike; return how they begin.

@@ -52,8 +52,15 @@ def _count(text: str) -> int:
     return number
 
 
+def _parts(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return number
+
+
 # As argparse speaks of a value that they do not take.
-_address.__name__, _count.__name__ = "address", "number"
+_address.__name__, _count.__name__, _parts.__name__ = "address", "number", "number"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +101,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     add("-A", "--hide-average", action="store_true",
         help="leave out average sizes")
     add("-M", "--hide-metrics", action="store_true", help="leave out metrics")
-    add("-P", "--filename-parts", metavar="N", type=_count, default=3,
+    add("-P", "--filename-parts", metavar="N", type=_parts, default=3,
         help="how many parts of file names to show (default: 3)")
     add("--color", action="store_true", default=None, dest="color",
         help="use colors")

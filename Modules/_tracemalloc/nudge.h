@@ -6,10 +6,10 @@
  * the request would wait for as long as the program does.  So the handler arms
  * a timer, whose signal interrupts the call; it waits twice as long each time.
  *
- * All of it is async-signal-safe.  The timer is the kernel's
- * own, not the C library's, whose timer_create() may allocate; it belongs to
- * one process, and a child makes one of its own.  Where there are none, or the
- * process may have no more, nobody is nudged.
+ * All of it is async-signal-safe.  The timer is the kernel's own, not the C
+ * library's, whose timer_create() may allocate; it belongs to one process, and a
+ * child makes one of its own.  Where there are none, or the process may have no
+ * more, nobody is nudged.
  */
 #ifndef TM_NUDGE_H
 #define TM_NUDGE_H
@@ -33,25 +33,18 @@
 
 /* A system call of the main thread is interrupted only by a signal of its own.
    Where that can carry a mark, it does: one that the application itself sends
-   to the main thread looks the same otherwise.  *forwarded and *on, whether it
-   is still reserved, are atomic. */
+   to the main thread looks the same otherwise.  *forwarded is atomic. */
 static inline void
-tm_forward(int *forwarded, const int *on, pthread_t main, int signum)
+tm_forward(int *forwarded, pthread_t main, int signum)
 {
-    int before = _Py_atomic_exchange_int(forwarded, 1);
-    if (!_Py_atomic_load_int(on)) {
-        if (!before) {
-            _Py_atomic_store_int(forwarded, 0);
-        }
-        return;
-    }
 #ifdef __GLIBC__
+    _Py_atomic_store_int(forwarded, 1);
     union sigval mark = {.sival_int = TM_FORWARDS};
     if (pthread_sigqueue(main, signum, mark) != 0) {
         _Py_atomic_store_int(forwarded, 0);
     }
 #else
-    if (!before) {
+    if (!_Py_atomic_exchange_int(forwarded, 1)) {
         (void)pthread_kill(main, signum);
     }
 #endif

@@ -143,7 +143,8 @@ extern struct tm_hot tm_hot;
 /* The marks `high` and `low` are written by holders of the GIL (world lock) only,
    with one exception: a caller without the GIL that has seen a new peak puts this
    into `low`, so that the next block that is freed makes a holder look.  When the
-   holder writes at the same moment that is lost, and the next peak says it again. */
+   holder writes `low` first, that is lost until the next such peak: get_traced_memory()
+   has `raw_peak` all the same, the copy of the last peak (peak.h) may be older. */
 #define TM_LOW_ASKS SIZE_MAX
 
 /* Traced bytes now. */

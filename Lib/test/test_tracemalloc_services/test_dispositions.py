@@ -5,7 +5,8 @@ import signal
 import textwrap
 import unittest
 
-from test.test_tracemalloc_services.util import ServiceTest, run_python
+from test.test_tracemalloc_services.util import (
+    OTHER_THREAD, ServiceTest, run_python)
 
 
 class ThreadsTests(ServiceTest):
@@ -131,14 +132,7 @@ def in_thread(number=1):
             in_thread()
             signal.sigtimedwait([signal.SIGUSR2], 0)
             unblock()
-            def run():
-                hear()
-                signal.pthread_kill(threading.get_ident(), signal.SIGUSR2)
-                time.sleep(1000)
-            threading.Thread(target=run, daemon=True).start()
-            say("ready")
-            time.sleep(1000)
-            '''))
+            ''') + OTHER_THREAD)
         service.expect("ready")
         service.say()
         service.wait_files(2, "*.snapshot")

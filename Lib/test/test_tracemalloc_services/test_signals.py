@@ -14,7 +14,7 @@ from test.support import import_helper
 
 from test.test_tracemalloc_engine import blocks
 from test.test_tracemalloc_services.util import (
-    ServiceTest, environment, run_python)
+    OTHER_THREAD, ServiceTest, environment, run_python)
 
 
 class PairTests(ServiceTest):
@@ -250,16 +250,7 @@ class WhereverItComesTests(ServiceTest):
 
     def test_other_thread(self):
         # sent to a thread while the main one waits
-        service = self.service('''
-            import threading
-            def run():
-                hear()
-                signal.pthread_kill(threading.get_ident(), signal.SIGUSR2)
-                time.sleep(1000)
-            threading.Thread(target=run, daemon=True).start()
-            say("ready")
-            time.sleep(1000)
-            ''')
+        service = self.service(OTHER_THREAD)
         service.expect("ready")
         service.say()
         service.wait_files(1)

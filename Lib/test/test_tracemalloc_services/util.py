@@ -30,6 +30,17 @@ def hear():
     return sys.stdin.readline().strip()
 '''
 LEAK_LINE = 5
+# The main thread sleeps; another one signals itself when it is told to.
+OTHER_THREAD = '''
+import threading
+def run():
+    hear()
+    signal.pthread_kill(threading.get_ident(), signal.SIGUSR2)
+    time.sleep(1000)
+threading.Thread(target=run, daemon=True).start()
+say("ready")
+time.sleep(1000)
+'''
 
 
 def environment(**values: str | None) -> dict[str, str]:
