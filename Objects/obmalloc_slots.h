@@ -51,10 +51,26 @@ pool_drop_slots(poolp pool)
 
 /* Pools that were looked up lately, by their address: most blocks that are freed
    lie in one of them, and the three dependent loads of address_in_range() are
-   saved.  An entry holds as long as its arena.  Guard: the GIL; neither read nor
-   written while a gate is shut. */
+   saved.  An entry holds as long as its arena.  While a gate is shut there is
+   none, so that who finds his pool here need not look at the gate.
+   Guard: the GIL; written only while all gates are open. */
 #define KNOWN_POOLS 256
-static poolp known_pools[KNOWN_POOLS];
+#define NO_POOL ((poolp)1)
+/* The place of the NULL pool: freeing NULL must not find it. */
+static poolp known_pools[KNOWN_POOLS] = {NO_POOL};
+
+static void
+forget_known_pools(void)
+{
+    memset(known_pools, 0, sizeof(known_pools));
+    known_pools[0] = NO_POOL;
+}
+
+void
+_PyTraceMalloc_GateShuts(void)
+{
+    forget_known_pools();
+}
 
 TM_INLINE poolp *
 known_pool(poolp pool)
@@ -62,9 +78,11 @@ known_pool(poolp pool)
     return &known_pools[((uintptr_t)pool / POOL_SIZE) % KNOWN_POOLS];
 }
 
+/* No gate is shut. */
 static TM_NOINLINE bool
 find_pool(OMState *state, void *block, poolp pool)
 {
+    assert(!tm_hot.gate);
     if (!address_in_range(state, block, pool)) {
         return false;
     }
@@ -79,7 +97,9 @@ arena_drop_slots(struct arena_object *ao)
     if (ao->address == 0) {
         return;
     }
-    memset(known_pools, 0, sizeof(known_pools));
+    if (!tm_hot.gate) {
+        forget_known_pools();
+    }
     uintptr_t base = (uintptr_t)_Py_ALIGN_UP(ao->address, POOL_SIZE);
     for (; base < (uintptr_t)ao->pool_address; base += POOL_SIZE) {
         pool_drop_slots((poolp)base);
@@ -92,7 +112,8 @@ pool_need_slots(poolp pool)
     if (pool->trace_slots == NULL) {
         pymem_uint szidx = pool->szidx;
         size_t count = tm_hot.sampling
-                       ? POOL_SIZE / ALIGNMENT / sizeof(tm_slot_t)
+                       ? POOL_SIZE / ALIGNMENT * sizeof(tm_sampled_t)
+                         / sizeof(tm_slot_t)
                        : NUMBLOCKS(szidx);
         pool->trace_slots = tm_slots_attach(pool, POOL_OVERHEAD,
                                             INDEX2SIZE(szidx), count);

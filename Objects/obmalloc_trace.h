@@ -109,8 +109,9 @@ recorded_in_slot(poolp pool, void *block, size_t size, tm_ctx_t slot_ctx)
 /* The slow half as a tail call, so that the fast half of a hook calls nothing
    and keeps its registers.  Mostly a new frame has to be captured. */
 static TM_NOINLINE void *
-recorded_slow(PyThreadState *tstate, void *block, size_t size)
+recorded_slow(void *block, size_t size)
 {
+    PyThreadState *tstate = _PyThreadState_GET();
     poolp pool = POOL_ADDR(block);
     if (tm_hot.gate || tm_hot.sampling || pool->trace_slots == NULL) {
         record_small_slow(tstate, block, size);
@@ -128,15 +129,14 @@ recorded_slow(PyThreadState *tstate, void *block, size_t size)
 
 /* What a new block of a pool needs when nothing is new about it. */
 TM_INLINE void *
-recorded(PyThreadState *tstate, void *block, size_t size)
+recorded(poolp pool, void *block, size_t size)
 {
-    poolp pool = POOL_ADDR(block);
-    if (TM_UNLIKELY(tm_hot.gate) || TM_UNLIKELY(pool->trace_slots == NULL)) {
-        return recorded_slow(tstate, block, size);
+    if (TM_UNLIKELY(pool->trace_slots == NULL)) {
+        return recorded_slow(block, size);
     }
-    tm_ctx_t ctx = tm_record_capture_fast(tstate);
+    tm_ctx_t ctx = tm_record_capture_fast(_PyThreadState_GET());
     if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
-        return recorded_slow(tstate, block, size);
+        return recorded_slow(block, size);
     }
     return recorded_in_slot(pool, block, size, ctx);
 }
@@ -144,28 +144,33 @@ recorded(PyThreadState *tstate, void *block, size_t size)
 /* Not served from a pool: pymalloc asks the RAW domain, as part of this
    block. */
 static TM_NOINLINE void *
-malloc_large(PyThreadState *tstate, OMState *state, size_t count, size_t size,
-             int zero)
+malloc_large(OMState *state, size_t count, size_t size, int zero)
 {
     tm_nested++;
     void *block = zero ? PyMem_RawCalloc(count, size) : PyMem_RawMalloc(size);
     tm_nested--;
     if (block != NULL) {
         raw_allocated_blocks++;
-        tm_record_big(tstate, block, count * size);
+        tm_record_big(_PyThreadState_GET(), block, count * size);
     }
     return block;
 }
 
-/* pymalloc's most frequent case, a block of a pool that is in use; NULL in all
-   others.  When *last, the caller has to extend the pool. */
+/* pymalloc's most frequent case, a block of a pool that is in use while no gate
+   is shut; NULL in all others.  When *last, the caller has to extend the pool.
+   Interpreters with a pymalloc of their own shut the gate TM_GATE_SHARED: until
+   then there is one, and no need to ask the thread state for it. */
 TM_INLINE void *
-alloc_fast(OMState *state, size_t size, bool *last)
+alloc_fast(size_t size, poolp *from, bool *last)
 {
-    if (TM_UNLIKELY(size - 1 >= SMALL_REQUEST_THRESHOLD)) {
+    OMState *state = &obmalloc_state_main;
+    if (TM_UNLIKELY(tm_hot.gate)
+        || TM_UNLIKELY(size - 1 >= SMALL_REQUEST_THRESHOLD))
+    {
         return NULL;
     }
-    pymem_uint szidx = (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT;
+    assert(get_state() == state);
+    size_t szidx = (size - 1) >> ALIGNMENT_SHIFT;
     poolp pool = usedpools[szidx + szidx];
     if (TM_UNLIKELY(pool == pool->nextpool)) {
         return NULL;
@@ -174,71 +179,72 @@ alloc_fast(OMState *state, size_t size, bool *last)
     pymem_block *next = *(pymem_block **)block;
     pool->ref.count++;
     pool->freeblock = next;
+    *from = pool;
     *last = next == NULL;
     return block;
 }
 
 static TM_NOINLINE void *
-malloc_slow(PyThreadState *tstate, OMState *state, size_t size)
+malloc_slow(size_t size)
 {
+    OMState *state = get_state();
     void *block = pymalloc_alloc(state, NO_CTX, size);
     if (block == NULL) {
-        return malloc_large(tstate, state, 1, size, 0);
+        return malloc_large(state, 1, size, 0);
     }
-    return recorded_slow(tstate, block, size);
+    return recorded_slow(block, size);
 }
 
 static TM_NOINLINE void *
-calloc_slow(PyThreadState *tstate, OMState *state, size_t count, size_t elsize)
+calloc_slow(size_t count, size_t elsize)
 {
+    OMState *state = get_state();
     size_t size = count * elsize;
     void *block = pymalloc_alloc(state, NO_CTX, size);
     if (block == NULL) {
-        return malloc_large(tstate, state, count, elsize, 1);
+        return malloc_large(state, count, elsize, 1);
     }
     memset(block, 0, size);
-    return recorded_slow(tstate, block, size);
+    return recorded_slow(block, size);
 }
 
 /* The two hooks of one way to record. */
 #define MALLOC_AND_CALLOC(prefix, recorded) \
     static TM_NOINLINE void * \
-    prefix##_last(PyThreadState *tstate, void *block, size_t size) \
+    prefix##_last(void *block, size_t size) \
     { \
-        pymalloc_pool_extend(POOL_ADDR(block), \
-                             (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT); \
-        return recorded(tstate, block, size); \
+        poolp pool = POOL_ADDR(block); \
+        pymalloc_pool_extend(pool, (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT); \
+        return recorded(pool, block, size); \
     } \
     static void * \
     prefix##_malloc(void *Py_UNUSED(ctx), size_t size) \
     { \
+        poolp pool; \
         bool last; \
-        PyThreadState *tstate = _PyThreadState_GET(); \
-        OMState *state = tstate->interp->obmalloc; \
-        void *block = alloc_fast(state, size, &last); \
+        void *block = alloc_fast(size, &pool, &last); \
         if (TM_UNLIKELY(block == NULL)) { \
-            return malloc_slow(tstate, state, size); \
+            return malloc_slow(size); \
         } \
-        return last ? prefix##_last(tstate, block, size) \
-                    : recorded(tstate, block, size); \
+        return last ? prefix##_last(block, size) \
+                    : recorded(pool, block, size); \
     } \
     static void * \
     prefix##_calloc(void *Py_UNUSED(ctx), size_t count, size_t elsize) \
     { \
+        poolp pool; \
         bool last; \
-        PyThreadState *tstate = _PyThreadState_GET(); \
-        OMState *state = tstate->interp->obmalloc; \
         size_t size = count * elsize; \
-        void *block = alloc_fast(state, size, &last); \
+        void *block = alloc_fast(size, &pool, &last); \
         if (TM_UNLIKELY(block == NULL)) { \
-            return calloc_slow(tstate, state, count, elsize); \
+            return calloc_slow(count, elsize); \
         } \
         if (last) { \
-            prefix##_last(tstate, block, size); \
+            prefix##_last(block, size); \
             return memset(block, 0, size); \
         } \
         memset(block, 0, size); \
-        return recorded(tstate, block, size); \
+        return recorded(pool, block, size); \
     }
 
 MALLOC_AND_CALLOC(traced, recorded)
@@ -275,8 +281,9 @@ free_large(OMState *state, void *block)
 
 /* A gate is shut, or the trace is not in the slot. */
 static TM_NOINLINE void
-free_slow(OMState *state, poolp pool, void *block)
+free_slow(poolp pool, void *block)
 {
+    OMState *state = get_state();
     if (!address_in_range(state, block, pool)) {
         free_large(state, block);
         return;
@@ -286,65 +293,86 @@ free_slow(OMState *state, poolp pool, void *block)
 }
 
 static TM_NOINLINE void
-free_and_mark(OMState *state, poolp pool, void *block)
+free_and_mark(poolp pool, void *block)
 {
-    (void)pymalloc_free_block(state, pool, block);
+    (void)pymalloc_free_block(&obmalloc_state_main, pool, block);
     tm_mark_crossed(tm_live());
+}
+
+/* The pool was full, or becomes empty. */
+static TM_NOINLINE void
+free_and_link(poolp pool, void *block)
+{
+    (void)pymalloc_free_block(&obmalloc_state_main, pool, block);
+}
+
+/* Free a block of a pool; mostly one that has others, free and in use, and is
+   linked where it belongs already. */
+TM_INLINE void
+free_in_pool(poolp pool, void *block)
+{
+    pymem_block *first = pool->freeblock;
+    if (TM_UNLIKELY(first == NULL) || TM_UNLIKELY(pool->ref.count == 1)) {
+        free_and_link(pool, block);
+        return;
+    }
+    *(pymem_block **)block = first;
+    pool->freeblock = block;
+    pool->ref.count--;
 }
 
 /* Forget the trace of a block of a pool, then free it; no gate is shut.  As
    with malloc, whatever is not usual is a tail call. */
 TM_INLINE void
-forget_and_free(OMState *state, poolp pool, void *block)
+forget_and_free(poolp pool, void *block)
 {
     if (TM_LIKELY(pool->trace_slots != NULL)) {
         pymem_uint szidx = pool->szidx;
         tm_slot_t *slot = slot_of_block(pool, block, szidx);
         tm_slot_t old = *slot;
         if (TM_UNLIKELY(TM_SLOT_CTX(old) == TM_SLOT_CTX_ELSEWHERE)) {
-            free_slow(state, pool, block);
+            free_slow(pool, block);
             return;
         }
         if (TM_LIKELY(old != 0)) {
             *slot = 0;
             tm_hot.bytes -= INDEX2SIZE(szidx) - TM_SLOT_SLACK(old);
             if (TM_UNLIKELY(tm_live() < tm_hot.low)) {
-                free_and_mark(state, pool, block);
+                free_and_mark(pool, block);
                 return;
             }
         }
     }
-    (void)pymalloc_free_block(state, pool, block);
+    free_in_pool(pool, block);
 }
 
 #define FREE(prefix, forget_and_free) \
     /* A pool that was not looked up lately, or no pool at all. */ \
     static TM_NOINLINE void \
-    prefix##_free_unknown(OMState *state, poolp pool, void *block) \
-    { \
-        if (!find_pool(state, block, pool)) { \
-            free_large(state, block); \
-            return; \
-        } \
-        forget_and_free(state, pool, block); \
-    } \
-    static void \
-    prefix##_free(void *Py_UNUSED(ctx), void *block) \
+    prefix##_free_unknown(poolp pool, void *block) \
     { \
         if (block == NULL) { \
             return; \
         } \
-        OMState *state = get_state(); \
+        if (tm_hot.gate) { \
+            free_slow(pool, block); \
+            return; \
+        } \
+        if (!find_pool(&obmalloc_state_main, block, pool)) { \
+            free_large(&obmalloc_state_main, block); \
+            return; \
+        } \
+        forget_and_free(pool, block); \
+    } \
+    static void \
+    prefix##_free(void *Py_UNUSED(ctx), void *block) \
+    { \
         poolp pool = POOL_ADDR(block); \
-        if (TM_UNLIKELY(tm_hot.gate)) { \
-            free_slow(state, pool, block); \
+        if (TM_UNLIKELY(*known_pool(pool) != pool)) { \
+            prefix##_free_unknown(pool, block); \
+            return; \
         } \
-        else if (TM_UNLIKELY(*known_pool(pool) != pool)) { \
-            prefix##_free_unknown(state, pool, block); \
-        } \
-        else { \
-            forget_and_free(state, pool, block); \
-        } \
+        forget_and_free(pool, block); \
     }
 
 FREE(traced, forget_and_free)
@@ -379,7 +407,7 @@ record_resized(PyThreadState *tstate, poolp pool, void *block, size_t size)
     bool world = tm_lock_world();
     if (tm_hot.sampling && !(tm_hot.gate & TM_GATE_OFF)) {
         if (!tm_muted || (pool->trace_slots != NULL
-                          && *sampled_byte(pool, block) != 0))
+                          && *sampled_size(pool, block) != 0))
         {
             sampled_forget(pool, block);
             sampled_record(tstate, pool, block, size);
@@ -438,7 +466,7 @@ traced_realloc(void *ctx, void *block, size_t size)
         raw_allocated_blocks++;
     }
     memcpy(moved, block, Py_MIN(size, class_size));
-    free_slow(state, pool, block);
+    free_slow(pool, block);
     if (small) {
         record_small_slow(tstate, moved, size);
     }
@@ -589,6 +617,11 @@ arena_drop_slots(struct arena_object *Py_UNUSED(ao))
 
 void
 _PyTraceMalloc_UnlinkSlots(void *Py_UNUSED(pool))
+{
+}
+
+void
+_PyTraceMalloc_GateShuts(void)
 {
 }
 

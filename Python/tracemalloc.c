@@ -258,7 +258,7 @@ _PyTraceMalloc_FrameMoved(void)
 }
 
 void
-_PyTraceMalloc_SecondGIL(void)
+_PyTraceMalloc_SecondHeap(void)
 {
     tm_share();
 }

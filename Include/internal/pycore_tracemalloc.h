@@ -58,7 +58,7 @@ extern void _PyTraceMalloc_ThreadGone(PyThreadState *tstate);
 extern void _PyTraceMalloc_FrameMoved(void);
 
 /* An interpreter with a GIL of its own will be made. */
-extern void _PyTraceMalloc_SecondGIL(void);
+extern void _PyTraceMalloc_SecondHeap(void);
 
 /* Around fork(); after PyOS_BeforeFork() has done its work, and before the
    others do theirs. */

@@ -32,7 +32,8 @@ void tm_set_fork_policy(enum tm_fork_policy policy);
 enum tm_fork_policy tm_get_fork_policy(void);
 void tm_fini(void);                 /* runtime finalization; start works again */
 
-/* A second GIL appears (own-GIL subinterpreter): from now on lock. */
+/* An interpreter with a GIL or a pymalloc of its own appears: from now on lock,
+   and ask each thread for its pymalloc. */
 void tm_share(void);
 
 void tm_before_fork(void);

@@ -31,6 +31,16 @@ pass_through(unsigned domain)
 }
 
 void
+tm_hook_gate(unsigned bit, bool shut)
+{
+    unsigned old = TM_GET(tm_hot.gate);
+    TM_SET(tm_hot.gate, shut ? old | bit : old & ~bit);
+    if (old == 0 && shut) {
+        _PyTraceMalloc_GateShuts();
+    }
+}
+
+void
 tm_hook_seen(void)
 {
     /* The same functions serve both domains. */
@@ -236,8 +246,7 @@ tm_hook_link(void)
     }
     bool otherwise = _PyTraceMalloc_FusedOtherwise(&hooks[OBJ].ours)
                      || _PyTraceMalloc_FusedOtherwise(&hooks[MEM].ours);
-    TM_SET(tm_hot.gate, otherwise ? tm_hot.gate | TM_GATE_OTHERWISE
-                                  : tm_hot.gate & ~TM_GATE_OTHERWISE);
+    tm_hook_gate(TM_GATE_OTHERWISE, otherwise);
     tm_hot.fused = hooks[OBJ].ours.malloc != generic[OBJ].malloc;
 }
 

@@ -9,6 +9,12 @@
 
 #include "types.h"
 
+/* Shut (or open) a gate.  Guard: that of tm_hot.gate. */
+void tm_hook_gate(unsigned bit, bool shut);
+
+/* Provided beside pymalloc: the first gate shuts. */
+void _PyTraceMalloc_GateShuts(void);
+
 /* Link the hooks of all three domains; idempotent.  Hooks that could not be
    unlinked earlier (somebody wrapped them) are found again, not doubled. */
 void tm_hook_link(void);

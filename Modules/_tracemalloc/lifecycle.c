@@ -92,12 +92,6 @@ tm_sync_freeze_end(void)
     exclusive_end();
 }
 
-static void
-set_gate(unsigned bit, bool on)
-{
-    TM_SET(tm_hot.gate, on ? tm_hot.gate | bit : tm_hot.gate & ~bit);
-}
-
 /* --- muted threads --- */
 
 static unsigned muted_threads;      /* guard: the raw lock */
@@ -108,7 +102,7 @@ count_muted(int change)
     bool world = tm_lock_world();
     tm_lock(TM_RAW);
     muted_threads += (unsigned)change;
-    set_gate(TM_GATE_MUTED, muted_threads != 0);
+    tm_hook_gate(TM_GATE_MUTED, muted_threads != 0);
     tm_unlock(TM_RAW);
     tm_unlock_world(world);
 }
@@ -208,7 +202,7 @@ tm_start(int limit, enum tm_started_by how)
     tm_arenas_link();
     tm_arenas_count(true);
     exclusive_begin();
-    set_gate(TM_GATE_OFF, false);
+    tm_hook_gate(TM_GATE_OFF, false);
     exclusive_end();
     return 0;
 }
@@ -226,7 +220,7 @@ tm_stop(void)
         return;
     }
     exclusive_begin();
-    set_gate(TM_GATE_OFF, true);
+    tm_hook_gate(TM_GATE_OFF, true);
     tm_arenas_count(false);
     drop_traces();
     tm_stack_free_all();
@@ -275,7 +269,7 @@ void
 tm_share(void)
 {
     tm_lock(TM_RAW);
-    set_gate(TM_GATE_SHARED, true);
+    tm_hook_gate(TM_GATE_SHARED, true);
     tm_unlock(TM_RAW);
 }
 
@@ -343,7 +337,7 @@ tm_after_fork_child(void)
     tm_sync_after_fork_child();
     /* Other threads were muted in the parent. */
     muted_threads = tm_muted != 0;
-    set_gate(TM_GATE_MUTED, muted_threads != 0);
+    tm_hook_gate(TM_GATE_MUTED, muted_threads != 0);
     if (!tm_is_tracing()) {
         return;
     }

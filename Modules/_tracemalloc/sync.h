@@ -5,8 +5,9 @@
  * so their tables have the raw lock; new sites and contexts are made under the
  * names lock, because both kinds of callers make them.
  *
- * More than one GIL (own-GIL subinterpreters): TM_GATE_SHARED is set in
- * tm_hot.gate and every step takes the world lock.  It is set by a thread that
+ * More than one GIL (own-GIL subinterpreters), or more than one pymalloc:
+ * TM_GATE_SHARED is set in tm_hot.gate and every step takes the world lock.
+ * It is set by a thread that
  * holds the only GIL, before the second one can run, and never cleared while
  * the process lives.
  *

@@ -5,29 +5,47 @@
 
 #include <string.h>
 
+/* Entries of a bucket, a cache line; the empty ones are at its end. */
+#define BUCKET 4
 /* Neighbours in memory stay neighbours in the table, but only as far as a few
    cache lines: were whole regions kept together, a region on top of another
    would push its entries to the end of both, thousands of places away. */
 #define NEAR 16                 /* entries, a power of two */
 
+/* The first entry of the bucket of an address. */
 static inline size_t
 home(uintptr_t addr, size_t mask)
 {
     uint64_t group = (uint64_t)(addr >> 8) * 0x9e3779b97f4a7c15u;
-    return ((addr >> 4) & (NEAR - 1))
+    return ((addr >> 4) & (NEAR - BUCKET))
            + ((size_t)(group >> 28) & mask & ~(size_t)(NEAR - 1));
 }
 
-static size_t
+static inline size_t
+next_bucket(const struct tm_table *table, size_t bucket)
+{
+    return (bucket + BUCKET) & table->mask;
+}
+
+/* The entry of addr, or where it belongs: in its own bucket, or the next with
+   room when that is full.  Nothing is behind a bucket that has room. */
+static inline struct tm_entry *
 probe(const struct tm_table *table, uintptr_t addr)
 {
-    size_t i = home(addr, table->mask);
-    while (table->entries[i].ctx != TM_CTX_NONE
-           && table->entries[i].addr != addr)
-    {
-        i = (i + 1) & table->mask;
+    for (size_t at = home(addr, table->mask);; at = next_bucket(table, at)) {
+        struct tm_entry *entry = &table->entries[at], *end = entry + BUCKET;
+        do {
+            if (entry->ctx == TM_CTX_NONE || entry->addr == addr) {
+                return entry;
+            }
+        } while (++entry != end);
     }
-    return i;
+}
+
+static inline bool
+bucket_is_full(const struct tm_entry *bucket)
+{
+    return bucket[BUCKET - 1].ctx != TM_CTX_NONE;
 }
 
 static int
@@ -44,7 +62,7 @@ table_grow(struct tm_table *table)
     table->mask = size - 1;
     for (size_t i = 0; i < n; i++) {
         if (old[i].ctx != TM_CTX_NONE) {
-            entries[probe(table, old[i].addr)] = old[i];
+            *probe(table, old[i].addr) = old[i];
         }
     }
     tm_free(old);
@@ -123,7 +141,7 @@ tm_table_put(struct tm_table *table, uintptr_t addr,
     /* A replacement needs no room. */
     if (TM_UNLIKELY(table->count * 8 >= table->mask * 5) && !make_room(table)
         && (table->mask == 0
-            || table->entries[probe(table, addr)].ctx == TM_CTX_NONE))
+            || probe(table, addr)->ctx == TM_CTX_NONE))
     {
         return -1;
     }
@@ -132,8 +150,7 @@ tm_table_put(struct tm_table *table, uintptr_t addr,
     {
         return -1;
     }
-    size_t i = probe(table, addr);
-    struct tm_entry *entry = &table->entries[i];
+    struct tm_entry *entry = probe(table, addr);
     old->ctx = TM_CTX_NONE;
     old->size = 0;
     if (entry->ctx != TM_CTX_NONE) {
@@ -152,31 +169,68 @@ tm_table_put(struct tm_table *table, uintptr_t addr,
     return 0;
 }
 
+/* An entry in the bucket at `at` that came there past the bucket `full`, or
+   NULL. */
+static struct tm_entry *
+find_displaced(const struct tm_table *table, size_t at, size_t full)
+{
+    struct tm_entry *entry = &table->entries[at], *end = entry + BUCKET;
+    for (; entry != end && entry->ctx != TM_CTX_NONE; entry++) {
+        size_t from = home(entry->addr, table->mask);
+        if (((at - from) & table->mask) >= ((at - full) & table->mask)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static inline size_t
+bucket_of(const struct tm_table *table, const struct tm_entry *entry)
+{
+    return (size_t)(entry - table->entries) & ~(size_t)(BUCKET - 1);
+}
+
+/* The entry of a bucket that was full goes: one that had to go past the bucket
+   takes its place, and so on.  Returns the entry that is not needed any more. */
+static TM_NOINLINE struct tm_entry *
+fill_gap(struct tm_table *table, struct tm_entry *gap)
+{
+    size_t bucket = bucket_of(table, gap), at = bucket;
+    do {
+        at = next_bucket(table, at);
+        struct tm_entry *displaced = find_displaced(table, at, bucket);
+        if (displaced != NULL) {
+            *gap = *displaced;
+            gap = displaced;
+            bucket = at;
+        }
+    } while (bucket_is_full(&table->entries[at]));
+    return gap;
+}
+
 bool
 tm_table_take(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
 {
     if (table->count == 0) {
         return false;
     }
-    size_t i = probe(table, addr);
-    if (table->entries[i].ctx == TM_CTX_NONE) {
+    struct tm_entry *entry = probe(table, addr);
+    if (entry->ctx == TM_CTX_NONE) {
         return false;
     }
-    *old = entry_trace(table, &table->entries[i]);
-    if (TM_UNLIKELY(table->entries[i].size == TM_SIZE_HUGE)) {
+    *old = entry_trace(table, entry);
+    if (TM_UNLIKELY(entry->size == TM_SIZE_HUGE)) {
         huge_drop(table, addr);
     }
-    /* Close the gap with entries whose home is not between it and them. */
-    for (size_t j = (i + 1) & table->mask;
-         table->entries[j].ctx != TM_CTX_NONE; j = (j + 1) & table->mask)
-    {
-        size_t h = home(table->entries[j].addr, table->mask);
-        if (((j - h) & table->mask) >= ((j - i) & table->mask)) {
-            table->entries[i] = table->entries[j];
-            i = j;
-        }
+    if (TM_UNLIKELY(bucket_is_full(&table->entries[bucket_of(table, entry)]))) {
+        entry = fill_gap(table, entry);
     }
-    table->entries[i].ctx = TM_CTX_NONE;
+    struct tm_entry *last = &table->entries[bucket_of(table, entry) + BUCKET - 1];
+    while (last->ctx == TM_CTX_NONE) {
+        last--;
+    }
+    *entry = *last;
+    last->ctx = TM_CTX_NONE;
     table->count--;
     return true;
 }
@@ -188,7 +242,7 @@ tm_table_get(const struct tm_table *table, uintptr_t addr,
     if (table->count == 0) {
         return false;
     }
-    const struct tm_entry *entry = &table->entries[probe(table, addr)];
+    const struct tm_entry *entry = probe(table, addr);
     if (entry->ctx == TM_CTX_NONE) {
         return false;
     }
@@ -233,7 +287,7 @@ tm_table_check(const struct tm_table *table, size_t *bytes)
         if (entry->ctx == TM_CTX_NONE) {
             continue;
         }
-        if (probe(table, entry->addr) != i) {
+        if (probe(table, entry->addr) != entry) {
             return "entry that its table does not find";
         }
         count++;

@@ -1,6 +1,8 @@
-/* Tables of traces: open addressing, linear probing, backward-shift deletion,
- * 16 bytes an entry.  A structure, not a room: the traces and domains rooms own
- * the tables, and the guard of a table is its owner's.
+/* Tables of traces: open addressing in buckets of four entries, 16 bytes each.
+ * What finds its bucket full goes to the next one with room, and comes back when
+ * an entry leaves: behind a bucket that has room nothing need be looked for.
+ * A structure, not a room: the traces and domains rooms own the tables, and the
+ * guard of a table is its owner's.
  */
 #ifndef TM_TABLE_H
 #define TM_TABLE_H

@@ -179,11 +179,11 @@ slots_each(const struct tm_slots *slots, tm_trace_cb cb, void *arg)
 static size_t
 sampled_size(const struct tm_slots *slots)
 {
-    const uint8_t *bytes = (const uint8_t *)slots->slot;
-    size_t sum = 0;
-    for (size_t i = 0; i < slots->count * sizeof(tm_slot_t); i++) {
-        if (bytes[i] != 0 && bytes[i] != TM_BYTE_SAMPLED) {
-            sum += slots->block - (bytes[i] - 1u);
+    const tm_sampled_t *sizes = (const tm_sampled_t *)slots->slot;
+    size_t sum = 0, count = slots->count * sizeof(tm_slot_t) / sizeof(*sizes);
+    for (size_t i = 0; i < count; i++) {
+        if (sizes[i] != TM_SAMPLED) {
+            sum += sizes[i];
         }
     }
     return sum;

@@ -63,23 +63,26 @@ typedef uint32_t tm_slot_t;     /* trace of a pymalloc block, see below */
  *
  * pymalloc shrinks in place by at most a quarter of 512 bytes, so slack fits.
  * A context that does not fit is written as TM_SLOT_CTX_ELSEWHERE: the trace
- * is then in the table of the traces room.  When tracing samples there are bytes
+ * is then in the table of the traces room.  When tracing samples there are sizes
  * in place of slots, see Objects/obmalloc_sampled.h. */
 #define TM_SLOT_SLACK_BITS    8
 #define TM_SLOT_SLACK_MASK    0xffu
 #define TM_SLOT_CTX_ELSEWHERE 0xffffffu
-#define TM_BYTE_SAMPLED 255u
 #define TM_SLOT_CTX(slot)     ((tm_ctx_t)((slot) >> TM_SLOT_SLACK_BITS))
 #define TM_SLOT_SLACK(slot)   ((size_t)((slot) & TM_SLOT_SLACK_MASK))
 #define TM_SLOT_MAKE(ctx, slack) \
     (((tm_slot_t)(ctx) << TM_SLOT_SLACK_BITS) | (tm_slot_t)(slack))
+typedef uint16_t tm_sampled_t;
+#define TM_SAMPLED UINT16_MAX
+
 /* True for a context id that is neither none, dropped nor too large. */
 #define TM_CTX_FITS_SLOT(ctx) ((tm_ctx_t)((ctx) - 1) < TM_SLOT_CTX_ELSEWHERE - 1)
 
 /* Reasons why the inline part of a hook must call out (tm_hot.gate). */
 enum {
     TM_GATE_OFF = 1,        /* not tracing; hooks may still be linked */
-    TM_GATE_SHARED = 2,     /* more than one GIL, or none: take the locks */
+    TM_GATE_SHARED = 2,     /* more than one GIL or pymalloc, or no GIL: take
+                               the locks */
     TM_GATE_MUTED = 4,      /* some thread records nothing (tm_mute_begin) */
     TM_GATE_OTHERWISE = 8,  /* hooks that sample are linked while tracing is
                                exact, or the other way round */

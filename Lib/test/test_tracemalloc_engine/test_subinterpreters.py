@@ -10,10 +10,12 @@ from .util import GIL_DISABLED, child_says
 
 _interpreters = import_helper.import_module("_interpreters")
 
-# In each program: run(interp, code), made(config), and the two kinds.
+# In each program: run(interp, code), made(config), and the kinds.
 INTERPRETERS = '''
 import _interpreters, _tracemalloc as engine, contextlib, gc, sys, threading
-KINDS = ("legacy", "isolated")          # shared GIL, own GIL
+# Shared GIL, shared GIL but a pymalloc of its own, own GIL.
+KINDS = ("legacy", _interpreters.new_config("isolated", gil="shared"),
+         "isolated")
 
 @contextlib.contextmanager
 def made(kind):
