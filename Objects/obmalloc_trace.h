@@ -506,12 +506,60 @@ _PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours)
 
 /* --- objects --- */
 
+static TM_NOINLINE void
+moved_slow(const void *block)
+{
+    tm_record_object(_PyThreadState_GET(), block);
+}
+
+/* A new object, of a block that was made earlier: its trace moves to the code
+   that runs now. */
+TM_INLINE void
+moved(poolp pool, const void *block)
+{
+    if (TM_UNLIKELY(pool->trace_slots == NULL)) {
+        if (!tm_hot.fused) {
+            moved_slow(block);
+        }
+        return;
+    }
+    tm_ctx_t ctx = tm_record_capture_fast(_PyThreadState_GET());
+    if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
+        moved_slow(block);
+        return;
+    }
+    tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
+    tm_slot_t old = *slot;
+    if (TM_LIKELY(TM_SLOT_CTX(old) - 1 < TM_SLOT_CTX_ELSEWHERE - 1)) {
+        *slot = TM_SLOT_MAKE(ctx, TM_SLOT_SLACK(old));
+    }
+    else if (old != 0) {        /* 0: not traced at all */
+        moved_slow(block);
+    }
+}
+
+/* Of a pool that was not looked up lately, or of no pool at all. */
+static TM_NOINLINE void
+moved_unknown(poolp pool, const void *block)
+{
+    if (tm_hot.gate
+        || !find_pool(&obmalloc_state_main, (void *)block, pool))
+    {
+        moved_slow(block);
+        return;
+    }
+    moved(pool, block);
+}
+
 /* Of every new object while tracing is on.  Its block was recorded a moment ago
    by the same code, or comes from a free list: then the trace moves. */
 void
 _PyTraceMalloc_NewReference(PyObject *op)
 {
-    if (TM_LIKELY((const void *)op == tm_hot.fresh)) {
+    /* A block starts with its object or with the head for the collector.  Not
+       another block: an object that near to it would be a header and no more. */
+    uintptr_t ahead = (uintptr_t)op - (uintptr_t)tm_hot.fresh;
+    if (TM_LIKELY((ahead & ~(uintptr_t)sizeof(PyGC_Head)) == 0)) {
         /* Once: the next time it comes from a free list. */
         tm_hot.fresh = NULL;
         return;
@@ -521,32 +569,12 @@ _PyTraceMalloc_NewReference(PyObject *op)
         tm_hot.fresh = NULL;
         return;
     }
-    PyThreadState *tstate = _PyThreadState_GET();
     poolp pool = POOL_ADDR(block);
-    tm_ctx_t ctx = tm_record_capture_fast(tstate);
-    if (TM_UNLIKELY(tm_hot.gate) || TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))
-        || TM_UNLIKELY(*known_pool(pool) != pool
-                       && !find_pool(tstate->interp->obmalloc, block, pool)))
-    {
-        tm_record_object(tstate, block);
+    if (TM_UNLIKELY(*known_pool(pool) != pool)) {
+        moved_unknown(pool, block);
         return;
     }
-    if (TM_UNLIKELY(pool->trace_slots == NULL)) {
-        if (!tm_hot.fused) {
-            tm_record_object(tstate, block);
-        }
-        return;
-    }
-    tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
-    tm_slot_t old = *slot;
-    if (TM_UNLIKELY(TM_SLOT_CTX(old) - 1 >= TM_SLOT_CTX_ELSEWHERE - 1)) {
-        if (old == 0) {
-            return;             /* a pool with slots: it is not traced at all */
-        }
-        tm_record_object(tstate, block);
-        return;
-    }
-    *slot = TM_SLOT_MAKE(ctx, TM_SLOT_SLACK(old));
+    moved(pool, block);
 }
 
 /* --- finding the slot of an address --- */

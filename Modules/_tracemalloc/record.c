@@ -375,8 +375,8 @@ tm_record_capture_slow(PyThreadState *tstate)
 
 /* --- slots --- */
 
-int
-tm_record_put_big(const void *block, size_t size, tm_ctx_t ctx)
+static TM_NOINLINE int
+put_big_slow(const void *block, size_t size, tm_ctx_t ctx)
 {
     struct tm_trace old, trace = {size, ctx};
     struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
@@ -391,6 +391,25 @@ tm_record_put_big(const void *block, size_t size, tm_ctx_t ctx)
     }
     tm_record_grow(size);
     return 0;
+}
+
+TM_INLINE int
+put_big(const void *block, size_t size, tm_ctx_t ctx)
+{
+    struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
+    bool entered = tm_table_enter(&shard->table, (uintptr_t)block, size, ctx);
+    tm_shard_unlock(shard);
+    if (TM_UNLIKELY(!entered)) {
+        return put_big_slow(block, size, ctx);
+    }
+    tm_record_grow(size);
+    return 0;
+}
+
+int
+tm_record_put_big(const void *block, size_t size, tm_ctx_t ctx)
+{
+    return put_big(block, size, ctx);
 }
 
 /* The block is still part of the peak that ends when it goes: count it. */
@@ -411,11 +430,12 @@ peak_before(const void *block, struct tm_trace *trace)
     }
 }
 
-bool
-tm_record_take_big(const void *block, struct tm_trace *old)
+TM_INLINE bool
+take_big(const void *block, struct tm_trace *old)
 {
     struct tm_shard *shard = tm_shard_lock((uintptr_t)block);
-    bool found = tm_table_take(&shard->table, (uintptr_t)block, old);
+    bool found = tm_table_leave(&shard->table, (uintptr_t)block, old)
+                 || tm_table_take(&shard->table, (uintptr_t)block, old);
     tm_shard_unlock(shard);
     if (!found) {
         return false;
@@ -425,6 +445,12 @@ tm_record_take_big(const void *block, struct tm_trace *old)
     }
     tm_record_shrink(old->size);
     return true;
+}
+
+bool
+tm_record_take_big(const void *block, struct tm_trace *old)
+{
+    return take_big(block, old);
 }
 
 static bool
@@ -485,7 +511,7 @@ tm_record_big(PyThreadState *tstate, const void *block, size_t size)
             tm_stats_lose();
         }
         else if (!(ctx & TM_CTX_DROPPED)) {
-            tm_record_put_big(block, size, ctx);
+            put_big(block, size, ctx);
         }
         tm_record_set_fresh(tstate, block);
     }
@@ -496,7 +522,7 @@ bool
 tm_record_forget_big(const void *block, struct tm_trace *old)
 {
     bool world = tm_lock_blocks();
-    bool found = tm_record_take_big(block, old);
+    bool found = take_big(block, old);
     tm_record_leave(block, found ? old : NULL);
     tm_unlock_blocks(world);
     return found;

@@ -5,26 +5,10 @@
 
 #include <string.h>
 
-/* Entries of a bucket, a cache line; the empty ones are at its end. */
-#define BUCKET 4
-/* Neighbours in memory stay neighbours in the table, but only as far as a few
-   cache lines: were whole regions kept together, a region on top of another
-   would push its entries to the end of both, thousands of places away. */
-#define NEAR 16                 /* entries, a power of two */
-
-/* The first entry of the bucket of an address. */
-static inline size_t
-home(uintptr_t addr, size_t mask)
-{
-    uint64_t group = (uint64_t)(addr >> 8) * 0x9e3779b97f4a7c15u;
-    return ((addr >> 4) & (NEAR - BUCKET))
-           + ((size_t)(group >> 28) & mask & ~(size_t)(NEAR - 1));
-}
-
 static inline size_t
 next_bucket(const struct tm_table *table, size_t bucket)
 {
-    return (bucket + BUCKET) & table->mask;
+    return (bucket + TM_BUCKET) & table->mask;
 }
 
 /* The entry of addr, or where it belongs: in its own bucket, or the next with
@@ -32,8 +16,8 @@ next_bucket(const struct tm_table *table, size_t bucket)
 static inline struct tm_entry *
 probe(const struct tm_table *table, uintptr_t addr)
 {
-    for (size_t at = home(addr, table->mask);; at = next_bucket(table, at)) {
-        struct tm_entry *entry = &table->entries[at], *end = entry + BUCKET;
+    for (size_t at = tm_table_home(addr, table->mask);; at = next_bucket(table, at)) {
+        struct tm_entry *entry = &table->entries[at], *end = entry + TM_BUCKET;
         do {
             if (entry->ctx == TM_CTX_NONE || entry->addr == addr) {
                 return entry;
@@ -45,7 +29,7 @@ probe(const struct tm_table *table, uintptr_t addr)
 static inline bool
 bucket_is_full(const struct tm_entry *bucket)
 {
-    return bucket[BUCKET - 1].ctx != TM_CTX_NONE;
+    return bucket[TM_BUCKET - 1].ctx != TM_CTX_NONE;
 }
 
 static int
@@ -60,6 +44,7 @@ table_grow(struct tm_table *table)
     size_t n = table->mask ? table->mask + 1 : 0;
     table->entries = entries;
     table->mask = size - 1;
+    table->enough = size / 8 * 5;
     for (size_t i = 0; i < n; i++) {
         if (old[i].ctx != TM_CTX_NONE) {
             *probe(table, old[i].addr) = old[i];
@@ -69,8 +54,8 @@ table_grow(struct tm_table *table)
     return 0;
 }
 
-/* A table is at most five eighths full; without memory seven eighths, since a
-   full one is as slow as a list.  As long as there is room, memory that was
+/* A table is at most five eighths full (`enough`); without memory seven eighths,
+   since a full one is as slow as a list.  As long as there is room, memory that was
    refused is not asked for again at once: that takes as long as many
    allocations. */
 static bool
@@ -139,7 +124,7 @@ tm_table_put(struct tm_table *table, uintptr_t addr,
              const struct tm_trace *trace, struct tm_trace *old)
 {
     /* A replacement needs no room. */
-    if (TM_UNLIKELY(table->count * 8 >= table->mask * 5) && !make_room(table)
+    if (TM_UNLIKELY(table->count >= table->enough) && !make_room(table)
         && (table->mask == 0
             || probe(table, addr)->ctx == TM_CTX_NONE))
     {
@@ -174,9 +159,9 @@ tm_table_put(struct tm_table *table, uintptr_t addr,
 static struct tm_entry *
 find_displaced(const struct tm_table *table, size_t at, size_t full)
 {
-    struct tm_entry *entry = &table->entries[at], *end = entry + BUCKET;
+    struct tm_entry *entry = &table->entries[at], *end = entry + TM_BUCKET;
     for (; entry != end && entry->ctx != TM_CTX_NONE; entry++) {
-        size_t from = home(entry->addr, table->mask);
+        size_t from = tm_table_home(entry->addr, table->mask);
         if (((at - from) & table->mask) >= ((at - full) & table->mask)) {
             return entry;
         }
@@ -187,7 +172,7 @@ find_displaced(const struct tm_table *table, size_t at, size_t full)
 static inline size_t
 bucket_of(const struct tm_table *table, const struct tm_entry *entry)
 {
-    return (size_t)(entry - table->entries) & ~(size_t)(BUCKET - 1);
+    return (size_t)(entry - table->entries) & ~(size_t)(TM_BUCKET - 1);
 }
 
 /* The entry of a bucket that was full goes: one that had to go past the bucket
@@ -225,7 +210,7 @@ tm_table_take(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
     if (TM_UNLIKELY(bucket_is_full(&table->entries[bucket_of(table, entry)]))) {
         entry = fill_gap(table, entry);
     }
-    struct tm_entry *last = &table->entries[bucket_of(table, entry) + BUCKET - 1];
+    struct tm_entry *last = &table->entries[bucket_of(table, entry) + TM_BUCKET - 1];
     while (last->ctx == TM_CTX_NONE) {
         last--;
     }

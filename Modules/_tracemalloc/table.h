@@ -22,6 +22,7 @@ struct tm_table {
     struct tm_entry *entries;
     size_t mask;                /* capacity - 1; 0: nothing allocated */
     size_t count;
+    size_t enough;              /* entries above which it shall grow */
     unsigned refused;           /* so many new traces before the next attempt
                                    to get more memory */
     struct tm_huge *huge;       /* blocks of 4 GiB and more, unordered */
@@ -37,6 +38,76 @@ bool tm_table_take(struct tm_table *table, uintptr_t addr,
                    struct tm_trace *old);
 bool tm_table_get(const struct tm_table *table, uintptr_t addr,
                   struct tm_trace *trace);
+
+/* Entries of a bucket, a cache line; the empty ones are at its end. */
+#define TM_BUCKET 4
+/* Neighbours in memory stay neighbours in the table, but only as far as a few
+   cache lines: were whole regions kept together, a region on top of another
+   would push its entries to the end of both, thousands of places away. */
+#define TM_NEAR 16                 /* entries, a power of two */
+
+/* The first entry of the bucket of an address. */
+TM_INLINE size_t
+tm_table_home(uintptr_t addr, size_t mask)
+{
+    uint64_t group = (uint64_t)(addr >> 8) * 0x9e3779b97f4a7c15u;
+    return ((addr >> 4) & (TM_NEAR - TM_BUCKET))
+           + ((size_t)(group >> 28) & mask & ~(size_t)(TM_NEAR - 1));
+}
+
+/* The most frequent case of tm_table_put(): an address that is not there, and
+   room in its own bucket.  False: nothing has changed. */
+TM_INLINE bool
+tm_table_enter(struct tm_table *table, uintptr_t addr, size_t size, tm_ctx_t ctx)
+{
+    if (TM_UNLIKELY(table->count >= table->enough || size >= TM_SIZE_HUGE)) {
+        return false;
+    }
+    struct tm_entry *entry = &table->entries[tm_table_home(addr, table->mask)];
+    for (int i = 0; i < TM_BUCKET; i++, entry++) {
+        if (entry->ctx == TM_CTX_NONE) {
+            *entry = (struct tm_entry){addr, (uint32_t)size, ctx};
+            table->count++;
+            return true;
+        }
+        if (entry->addr == addr) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* The most frequent case of tm_table_take(): an address in its own bucket, which
+   is not full.  False: nothing has changed. */
+TM_INLINE bool
+tm_table_leave(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
+{
+    if (TM_UNLIKELY(table->count == 0)) {
+        return false;
+    }
+    struct tm_entry *entry = &table->entries[tm_table_home(addr, table->mask)];
+    struct tm_entry *last = entry + TM_BUCKET - 1;
+    if (last->ctx != TM_CTX_NONE) {
+        return false;
+    }
+    while (entry->addr != addr) {
+        if (++entry == last) {
+            return false;
+        }
+    }
+    if (entry->ctx == TM_CTX_NONE || entry->size == TM_SIZE_HUGE) {
+        return false;
+    }
+    *old = (struct tm_trace){entry->size, entry->ctx};
+    do {
+        last--;
+    } while (last->ctx == TM_CTX_NONE);
+    *entry = *last;
+    last->ctx = TM_CTX_NONE;
+    table->count--;
+    return true;
+}
+
 /* Not the blocks that sampling passed over. */
 void tm_table_each(const struct tm_table *table, uint32_t domain,
                    tm_trace_cb cb, void *arg);
