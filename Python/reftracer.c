@@ -24,7 +24,7 @@
 
 #include "Python.h"
 #include "pycore_lock.h"          // _PyMutex_LockTimed(), _PyMutex_TryUnlock()
-#include "pycore_object.h"        // _PyReftracerTrack()
+#include "pycore_object.h"        // _PyReftracerTrack(), _PyObject_IS_GC()
 #include "pycore_pyerrors.h"      // _PyErr_Occurred()
 #include "pycore_pystate.h"       // _PyEval_StopTheWorldAll()
 #include "pycore_reftracer.h"
@@ -71,6 +71,29 @@ _Py_WatchObjects(int bit, int on)
     _Py_atomic_store_ptr_release((void *)&SLOT->created,
                                  (void *)listeners[SLOT->watched]);
     PyMutex_Unlock(&SLOT->watch_mutex);
+}
+
+
+/* --- who is told of dying objects --------------------------------------- */
+
+/* The tracer may detach the thread state: on its own account, or because it
+   sets another tracer, which waits for other threads.  A collection that one
+   of them makes meanwhile must not come upon an object without references:
+   it would take it for garbage, and destroy it a second time.  So the
+   collector does not know of the object as long as the tracer is told of it.
+   What the object refers to counts as reachable, which it is.  Deallocators
+   expect to find the object as it was. */
+void
+_Py_TellOfDestruction(struct _Py_reftracer *tracer, PyObject *op)
+{
+    int tracked = _PyObject_IS_GC(op) && _PyObject_GC_IS_TRACKED(op);
+    if (tracked) {
+        _PyObject_GC_UNTRACK(op);
+    }
+    tracer->func(op, PyRefTracer_DESTROY, tracer->data);
+    if (tracked) {
+        _PyObject_GC_TRACK(op);
+    }
 }
 
 

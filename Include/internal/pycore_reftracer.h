@@ -53,10 +53,19 @@ extern void _Py_WatchObjects(int bit, int on);
     do { \
         struct _Py_reftracer *told = (struct _Py_reftracer *) \
             FT_ATOMIC_LOAD_PTR_ACQUIRE(_PyRuntime.ref_tracer.told); \
-        if (told != NULL) { \
+        if (told == NULL) { \
+        } \
+        else if ((event) == PyRefTracer_DESTROY) { \
+            _Py_TellOfDestruction(told, (op)); \
+        } \
+        else { \
             told->func((op), (event), told->data); \
         } \
     } while (0)
+
+/* Tell `tracer` that `op`, which has no references left or is moved, goes. */
+PyAPI_FUNC(void) _Py_TellOfDestruction(struct _Py_reftracer *tracer,
+                                       PyObject *op);
 
 /* `op` has just been made: its reference count and its type are set. */
 #define _Py_TELL_CREATED(op) \

@@ -257,6 +257,79 @@ class ThreadTests(TracerTestCase):
         self.assertEqual(ext.tag_current(), -1)
 
 
+class DestructionTests(CapiTestCase):
+    """Other threads run while a tracer is told of a destruction."""
+
+    extensions = ("tracerwait_ext",)
+
+    def test_collection_meanwhile(self) -> None:
+        """A collection by another thread does not find the object that has no references left, and so does not destroy it, too."""
+        self.run_code("""
+            import collections, gc, sys, threading, tracerwait_ext as ext
+            deaths = 0
+            class Thing:
+                def __del__(self):
+                    global deaths
+                    deaths += 1
+            class Holder:
+                def __init__(self): self.thing = Thing()
+                def __del__(self): pass
+            def generator():
+                thing = Thing()
+                try: yield
+                finally: del thing
+            def started():
+                it = generator(); next(it)
+                return it
+            def function():
+                thing = Thing()
+                return lambda: thing
+            makers = (Thing, Holder, started, function, lambda: [Thing()], lambda: (Thing(),), lambda: {"a": Thing()},
+                      lambda: {Thing()}, lambda: collections.deque([Thing()]), lambda: Thing().__init__)
+            def other():
+                ext.await_destruction()
+                for _ in range(2):
+                    gc.collect()
+                gc.get_objects(), gc.freeze(), gc.unfreeze()
+                ext.go_on()
+            for way in ext.DETACHES, ext.SETS_TRACER:
+                for number, make in enumerate(makers):
+                    deaths = 0
+                    victim = make()
+                    thread = threading.Thread(target=other)
+                    thread.start()
+                    ext.watch(victim, way)
+                    del victim
+                    thread.join()
+                    assert ext.done(), (way, number)
+                    gc.collect()
+                    assert deaths == 1, (way, number, deaths)
+            print("done")
+        """, wanted="done")
+
+    def test_not_tracked_meanwhile(self) -> None:
+        """What is being destroyed cannot be found by means of the collector, what it refers to can."""
+        self.run_code("""
+            import gc, threading, tracerwait_ext as ext
+            class Outer: pass
+            class Inner: pass
+            found = []
+            def other():
+                ext.await_destruction()
+                found.append([sum(type(op) is kind for op in gc.get_objects()) for kind in (Outer, Inner)])
+                ext.go_on()
+            victim = Outer()
+            victim.inner = Inner()
+            thread = threading.Thread(target=other)
+            thread.start()
+            ext.watch(victim, ext.DETACHES)
+            del victim
+            thread.join()
+            assert ext.done() and found == [[0, 1]], found
+            print("done")
+        """, wanted="done")
+
+
 class InterpreterTests(CapiTestCase):
     """Subinterpreters, processes and shortage of memory."""
 
