@@ -1,19 +1,19 @@
 """The standard pyperformance suite, untraced and traced.
 
-The suite starts each benchmark in a process of its own; tracing reaches it
-through the environment, which the suite is told to hand on.  All runs are of
-the same interpreter.  A few benchmarks at a time run in each mode before the
-next ones do, so that a machine that gets slower meanwhile does not fall on one
-mode alone; what is measured stays in the folder, and a run that was broken off
-goes on from there.  Needs the package index once; asked for explicitly.
+Each benchmark of the suite is a script that starts processes of its own; the
+tracing options reach them through the environment, which the script is told to
+hand on.  All runs are of the same interpreter.  The modes of one benchmark run
+one after the other, so that a machine that gets slower does not fall on one of
+them alone.  Results are kept: a run that was broken off goes on from there.
+Needs the package index once; asked for explicitly.
 """
 import json
 import os
-import re
 import statistics
 import subprocess
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import venvs
 from speed import geometric_mean
@@ -21,42 +21,72 @@ from table import lay_out
 
 MODES = {"untraced": {}, "limit 25": {"PYTHONTRACEMALLOC": "25"},
          "sampled": {"PYTHONTRACEMALLOC_SAMPLE": "512k"}}
-# Benchmarks that run in one mode before the others have their turn.
-AT_A_TIME = 6
+# Of this release we know where it keeps its scripts.
+PACKAGE = "pyperformance==1.14.0"
+# Options of the scripts (pyperf): processes, values of each, warm-ups.
+FULL = ["--processes", "5", "--values", "3", "--warmups", "1", "--min-time", "0.1"]
+QUICK = ["--processes", "1", "--values", "4", "--warmups", "1", "--min-time", "0.05"]
+LONGEST = 300                   # seconds for one benchmark in one mode
+
+LIST = """
+import json, sys
+from pyperformance import _benchmark_selections as selections, _manifest
+manifest = _manifest.load_manifest(None)
+chosen = [selections.parse_selection(name) for name in sys.argv[1].split(",") if name]
+print(json.dumps([[b.name, b.runscript, list(b.extra_opts or ())]
+                  for b in selections.iter_selections(manifest, chosen)]))
+"""
 
 
-def suite_command(python: Path, action: str, *options: str) -> list[str]:
-    return [str(python), "-m", "pyperformance", action, *options]
+class Benchmark(NamedTuple):
+    name: str
+    script: str
+    options: list[str]
 
 
-def choose(python: Path, names: str | None) -> list[str]:
-    """The names of the benchmarks that a pattern of the suite stands for."""
-    done = subprocess.run(
-        suite_command(python, "list", *(["-b", names] if names else [])),
-        capture_output=True, text=True)
-    found = re.findall(r"^- (\S+)$", done.stdout, re.MULTILINE)
-    if not found:
-        last = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
-        raise RuntimeError(f"pyperformance lists no benchmark: {last[-1]}")
-    return found
+def choose(python: Path, names: str) -> list[Benchmark]:
+    """The benchmarks that a list of names stands for, all when it is empty."""
+    done = subprocess.run([str(python), "-c", LIST, names], text=True,
+                          capture_output=True)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise RuntimeError(f"pyperformance lists no benchmarks: {last[0]}")
+    return [Benchmark(*row) for row in json.loads(done.stdout)]
 
 
-def run(python: Path, out: Path, env: dict[str, str], names: list[str],
-        fast: bool) -> None:
-    """Some benchmarks in one mode; the suite's own output goes to a log."""
-    options = ["-o", str(out), "--python", str(python), "-b", ",".join(names)]
-    options += ["--fast"] if fast else []
-    inherited = list(env)
-    inherited += [k for k in ("PIP_INDEX_URL", "PIP_CONFIG_FILE") if k in os.environ]
-    if inherited:
-        options += ["--inherit-environ", ",".join(inherited)]
-    out.unlink(missing_ok=True)
-    # What fails in one benchmark must not hide the others: the file counts.
-    # It makes environments of its own in the working folder.
-    with open(out.parent / "suite.log", "a", encoding="utf-8") as log:
-        subprocess.run(suite_command(python, "run", *options),
-                       env={**os.environ, **env}, cwd=out.parent,
-                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+def environment(inner: Path, folder: Path) -> Path:
+    """The interpreter of an environment with what the benchmarks import."""
+    python = folder / "bin" / "python"
+    ready = folder / "complete"
+    if not ready.exists():
+        print("pyperformance: installing what its benchmarks need", flush=True)
+        done = subprocess.run(
+            [str(inner), "-m", "pyperformance", "venv", "create",
+             "--venv", str(folder), "-b", "all"],
+            cwd=folder.parent, text=True, capture_output=True)
+        if done.returncode or not python.exists():
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["?"]
+            raise RuntimeError(f"the benchmarks' packages do not install: {last[0]}")
+        ready.touch()
+    return python
+
+
+def run(python: Path, bench: Benchmark, out: Path, env: dict[str, str],
+        options: list[str]) -> None:
+    """One benchmark in one mode, into the file `out`; what it says, into the
+    log beside it.  What fails must not hide the others: the file counts."""
+    command = [str(python), bench.script, *bench.options, *options,
+               "--output", str(out)]
+    command += ["--inherit-environ", ",".join(env)] if env else []
+    with open(out.parent / "log", "a", encoding="utf-8") as log:
+        print("$", *(f"{k}={v}" for k, v in env.items()), *command, file=log,
+              flush=True)
+        try:
+            subprocess.run(command, env={**os.environ, **env}, cwd=out.parent,
+                           stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                           timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            print(f"stopped after {LONGEST} s", file=log)
 
 
 def times(path: Path) -> dict[str, float]:
@@ -67,8 +97,7 @@ def times(path: Path) -> dict[str, float]:
     out = {}
     for bench in data["benchmarks"]:
         values = [v for r in bench["runs"] for v in r.get("values", ())]
-        name = bench.get("metadata", data.get("metadata", {})).get("name")
-        name = name or data["metadata"]["name"]
+        name = bench.get("metadata", {}).get("name") or data["metadata"]["name"]
         if values:
             out[name] = statistics.median(values)
     return out
@@ -78,27 +107,31 @@ def measure(python: str, folder: Path, names: str | None, fast: bool,
             modes: list[str]) -> dict[str, Any]:
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    inner, failed = venvs.make(python, folder / "venv", ["pyperformance"])
+    inner, failed = venvs.make(python, folder / "suite", [PACKAGE])
     if failed:
         raise RuntimeError(f"pyperformance does not install: {failed}")
-    kept = folder / ("results-fast" if fast else "results-full")
+    chosen = choose(inner, names or "")
+    within = environment(inner, folder / "benchmarks")
+    # Another build, or another kind of run, begins anew.
+    built = Path(python).resolve().stat().st_mtime_ns
+    kept = folder / f"{'quick' if fast else 'full'}-{built}"
     kept.mkdir(exist_ok=True)
-    version = Path(python).resolve().stat().st_mtime_ns
-    chosen = choose(inner, names)
     got: dict[str, dict[str, float]] = {mode: {} for mode in modes}
-    for start in range(0, len(chosen), AT_A_TIME):
-        some = chosen[start:start + AT_A_TIME]
-        print(f"pyperformance: {start} of {len(chosen)} done, now {', '.join(some)}",
+    broken = []
+    for i, bench in enumerate(chosen, 1):
+        print(f"pyperformance: {i}/{len(chosen)} {bench.name}", file=sys.stderr,
               flush=True)
         for mode in modes:
-            path = kept / f"{some[0]}-{len(some)}-{mode.replace(' ', '-')}-{version}.json"
+            path = kept / f"{bench.name}.{mode.replace(' ', '-')}.json"
             if not path.exists():
-                run(inner, path, MODES[mode], some, fast)
-            got[mode] |= times(path)
+                run(within, bench, path, MODES[mode], QUICK if fast else FULL)
+            found = times(path)
+            got[mode] |= found
+            if not found:
+                broken.append(f"{bench.name}, {mode}")
     if not got[modes[0]]:
-        raise RuntimeError("pyperformance gave no result, see "
-                           f"{kept / 'suite.log'}")
-    return {"modes": modes, "times": got, "benchmarks": chosen}
+        raise RuntimeError(f"pyperformance gave no result, see {kept / 'log'}")
+    return {"modes": modes, "times": got, "broken": broken, "log": str(kept / "log")}
 
 
 def text(data: dict[str, Any]) -> str:
@@ -118,4 +151,8 @@ def text(data: dict[str, Any]) -> str:
         rows.append(cells)
     rows.append(["geometric mean", *(f"{geometric_mean(ratios[m]):.3f}" for m in modes)])
     rows.append(["worst", *(f"{max(ratios[m], default=0):.2f}" for m in modes)])
-    return lay_out(rows)
+    table = lay_out(rows)
+    if data["broken"]:
+        table += (f"\nwithout a result: {'; '.join(data['broken'])}"
+                  f"\nsee {data['log']}")
+    return table
