@@ -13,7 +13,7 @@ import unittest
 
 import _imp
 import _tracemalloc as engine
-from test.support import import_helper, os_helper
+from test.support import import_helper, os_helper, suppress_immortalization
 
 from .util import GIL_DISABLED, Probe, Tracing, child_says, made_in
 
@@ -34,6 +34,11 @@ class DyingCode(Tracing):
     every cache keyed by an instruction address must go."""
 
     limit = 3
+
+    def setUp(self):
+        super().setUp()
+        # Without a GIL code lives for ever once there was a second thread.
+        self.enterContext(suppress_immortalization())
 
     def test_same_address_other_code(self):
         kept = []
