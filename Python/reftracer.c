@@ -248,7 +248,7 @@ PyRefTracer_SetTracer(PyRefTracer func, void *data)
     }
     PyMutex_Lock(&SLOT->mutex);
     int err = replace(tstate, tracer);
-    /* A tracer that forked leaves the child with a fresh mutex. */
+    /* A tracer that forked, or finalized, has left a fresh mutex. */
     (void)_PyMutex_TryUnlock(&SLOT->mutex);
     if (err < 0) {
         free(tracer);
@@ -270,7 +270,7 @@ PyRefTracer_GetTracer(void **data)
 }
 
 void
-_PyRefTracer_AfterFork(void)
+_PyRefTracer_OthersGone(void)
 {
     _PyMutex_at_fork_reinit(&SLOT->mutex);
     _PyMutex_at_fork_reinit(&SLOT->watch_mutex);
@@ -279,4 +279,18 @@ _PyRefTracer_AfterFork(void)
         SLOT->told = SLOT->current;
         _Py_WatchObjects(_Py_WATCH_REFTRACER, SLOT->current != NULL);
     }
+}
+
+/* The finalizing thread has stopped the world.  Those that are about to end may
+   have the mutex, or get it, and keep it.  Interpreters with a GIL of their own
+   go on, so with several of them nothing can be done. */
+void
+_PyRefTracer_AtFinalization(void)
+{
+#ifndef Py_GIL_DISABLED
+    if (!is_only_interpreter()) {
+        return;
+    }
+#endif
+    _PyRefTracer_OthersGone();
 }

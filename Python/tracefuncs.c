@@ -18,6 +18,7 @@
 #include "pycore_ceval.h"         // _PyEval_SetProfile()
 #include "pycore_frame.h"         // PyFrameObject
 #include "pycore_interp.h"        // sys_profiling_threads
+#include "pycore_lock.h"          // _PyMutex_TryUnlock()
 #include "pycore_pyerrors.h"      // PyErr_FormatUnraisable()
 #include "pycore_pystate.h"       // HEAD_LOCK()
 #include "pycore_runtime.h"       // _PyRuntime
@@ -78,7 +79,16 @@ static void
 unlock(void)
 {
 #ifdef Py_GIL_DISABLED
-    PyMutex_Unlock(&_PyRuntime.ceval.sys_trace_profile_mutex);
+    /* It may be free: see below. */
+    (void)_PyMutex_TryUnlock(&_PyRuntime.ceval.sys_trace_profile_mutex);
+#endif
+}
+
+void
+_PyEval_UnlockTraceFuncs(void)
+{
+#ifdef Py_GIL_DISABLED
+    _PyMutex_at_fork_reinit(&_PyRuntime.ceval.sys_trace_profile_mutex);
 #endif
 }
 
