@@ -34,6 +34,7 @@
 #include <stdlib.h>               // malloc()
 
 #define SLOT (&_PyRuntime.ref_tracer)
+#define PATIENCE_NS 1000000000    /* with a mutex that nobody may release */
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define UNCHECKED_FOR_RACES __attribute__((no_sanitize("thread")))
@@ -220,6 +221,25 @@ replace(PyThreadState *tstate, struct _Py_reftracer *tracer)
     return 0;
 }
 
+/* Acquire the mutex.  When the runtime is finalized the other threads end, and
+   one of them may have it, for ever.  Those of this interpreter have ended; what
+   runs in others is given some time. */
+static void
+lock(void)
+{
+    if (_PyRuntimeState_GetFinalizingID(&_PyRuntime) != me()) {
+        PyMutex_Lock(&SLOT->mutex);
+        return;
+    }
+    PyTime_t patience = is_only_interpreter() ? 0 : PATIENCE_NS;
+    if (_PyMutex_LockTimed(&SLOT->mutex, patience, _PY_LOCK_DETACH)
+        != PY_LOCK_ACQUIRED)
+    {
+        _PyRefTracer_OthersGone();
+        PyMutex_Lock(&SLOT->mutex);
+    }
+}
+
 
 /* --- the interface ------------------------------------------------------ */
 
@@ -246,9 +266,9 @@ PyRefTracer_SetTracer(PyRefTracer func, void *data)
         tracer->func = func;
         tracer->data = data;
     }
-    PyMutex_Lock(&SLOT->mutex);
+    lock();
     int err = replace(tstate, tracer);
-    /* A tracer that forked, or finalized, has left a fresh mutex. */
+    /* A tracer that forked leaves the child with a fresh mutex. */
     (void)_PyMutex_TryUnlock(&SLOT->mutex);
     if (err < 0) {
         free(tracer);
@@ -279,18 +299,4 @@ _PyRefTracer_OthersGone(void)
         SLOT->told = SLOT->current;
         _Py_WatchObjects(_Py_WATCH_REFTRACER, SLOT->current != NULL);
     }
-}
-
-/* The finalizing thread has stopped the world.  Those that are about to end may
-   have the mutex, or get it, and keep it.  Interpreters with a GIL of their own
-   go on, so with several of them nothing can be done. */
-void
-_PyRefTracer_AtFinalization(void)
-{
-#ifndef Py_GIL_DISABLED
-    if (!is_only_interpreter()) {
-        return;
-    }
-#endif
-    _PyRefTracer_OthersGone();
 }

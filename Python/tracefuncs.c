@@ -18,7 +18,6 @@
 #include "pycore_ceval.h"         // _PyEval_SetProfile()
 #include "pycore_frame.h"         // PyFrameObject
 #include "pycore_interp.h"        // sys_profiling_threads
-#include "pycore_lock.h"          // _PyMutex_TryUnlock()
 #include "pycore_pyerrors.h"      // PyErr_FormatUnraisable()
 #include "pycore_pystate.h"       // HEAD_LOCK()
 #include "pycore_runtime.h"       // _PyRuntime
@@ -67,11 +66,25 @@ static const kind_t tracing = {
 #define THREADS(kind, interp) FIELD(Py_ssize_t, interp, (kind)->threads)
 #define INITIALIZED(kind, interp) FIELD(bool, interp, (kind)->initialized)
 
+/* When the runtime is finalized the other threads end, and one of them may have
+   the mutex, for ever.  The one that finalizes needs none: what still runs
+   belongs to other interpreters, whose functions it does not touch. */
+#ifdef Py_GIL_DISABLED
+static int
+is_last(void)
+{
+    return _PyRuntimeState_GetFinalizingID(&_PyRuntime)
+           == PyThread_get_thread_ident();
+}
+#endif
+
 static void
 lock(void)
 {
 #ifdef Py_GIL_DISABLED
-    PyMutex_Lock(&_PyRuntime.ceval.sys_trace_profile_mutex);
+    if (!is_last()) {
+        PyMutex_Lock(&_PyRuntime.ceval.sys_trace_profile_mutex);
+    }
 #endif
 }
 
@@ -79,16 +92,9 @@ static void
 unlock(void)
 {
 #ifdef Py_GIL_DISABLED
-    /* It may be free: see below. */
-    (void)_PyMutex_TryUnlock(&_PyRuntime.ceval.sys_trace_profile_mutex);
-#endif
-}
-
-void
-_PyEval_UnlockTraceFuncs(void)
-{
-#ifdef Py_GIL_DISABLED
-    _PyMutex_at_fork_reinit(&_PyRuntime.ceval.sys_trace_profile_mutex);
+    if (!is_last()) {
+        PyMutex_Unlock(&_PyRuntime.ceval.sys_trace_profile_mutex);
+    }
 #endif
 }
 

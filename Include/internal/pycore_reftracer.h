@@ -80,9 +80,6 @@ PyAPI_FUNC(void) _Py_TellOfDestruction(struct _Py_reftracer *tracer,
 /* In the child of a fork: a change that another thread had begun is undone. */
 extern void _PyRefTracer_OthersGone(void);
 
-/* The same, when the other threads end because the runtime is finalized. */
-extern void _PyRefTracer_AtFinalization(void);
-
 #ifdef __cplusplus
 }
 #endif

@@ -49,10 +49,6 @@ _Py_CallTraceFunc(Py_tracefunc func, PyObject *obj,
 /* Take the functions from a thread state that is being cleared. */
 extern void _PyEval_ForgetTraceFuncs(PyThreadState *tstate);
 
-/* The runtime is finalized, the world is stopped: the other threads end, and
-   the lock that one of them may have is free again. */
-extern void _PyEval_UnlockTraceFuncs(void);
-
 #ifdef __cplusplus
 }
 #endif
