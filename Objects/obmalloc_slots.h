@@ -53,7 +53,7 @@ pool_drop_slots(poolp pool)
    lie in one of them, and the three dependent loads of address_in_range() are
    saved.  An entry holds as long as its arena.  While a gate is shut there is
    none, so that who finds his pool here need not look at the gate.
-   Guard: the GIL; written only while all gates are open. */
+   Guard: the GIL; filled only while all gates are open. */
 #define KNOWN_POOLS 256
 #define NO_POOL ((poolp)1)
 /* The place of the NULL pool: freeing NULL must not find it. */

@@ -279,7 +279,7 @@ free_large(OMState *state, void *block)
     raw_allocated_blocks--;
 }
 
-/* A gate is shut, or the trace is not in the slot. */
+/* A gate is shut, the trace is not in the slot, or the block has moved. */
 static TM_NOINLINE void
 free_slow(poolp pool, void *block)
 {
@@ -347,7 +347,7 @@ forget_and_free(poolp pool, void *block)
 }
 
 #define FREE(prefix, forget_and_free) \
-    /* A pool that was not looked up lately, or no pool at all. */ \
+    /* A gate is shut, the pool was not looked up lately, or it is none. */ \
     static TM_NOINLINE void \
     prefix##_free_unknown(poolp pool, void *block) \
     { \
@@ -538,7 +538,7 @@ moved(poolp pool, const void *block)
     }
 }
 
-/* Of a pool that was not looked up lately, or of no pool at all. */
+/* As with FREE. */
 static TM_NOINLINE void
 moved_unknown(poolp pool, const void *block)
 {
@@ -556,8 +556,9 @@ moved_unknown(poolp pool, const void *block)
 void
 _PyTraceMalloc_NewReference(PyObject *op)
 {
-    /* A block starts with its object or with the head for the collector.  Not
-       another block: an object that near to it would be a header and no more. */
+    /* A block starts with its object or with the head for the collector.
+       Another block can begin as near as that only in the smallest size class,
+       where objects have no fields, and no free list holds such. */
     uintptr_t ahead = (uintptr_t)op - (uintptr_t)tm_hot.fresh;
     if (TM_LIKELY((ahead & ~(uintptr_t)sizeof(PyGC_Head)) == 0)) {
         /* Once: the next time it comes from a free list. */

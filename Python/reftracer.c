@@ -83,11 +83,14 @@ _Py_WatchObjects(int bit, int on)
    it would take it for garbage, and destroy it a second time.  So the
    collector does not know of the object as long as the tracer is told of it.
    What the object refers to counts as reachable, which it is.  Deallocators
-   expect to find the object as it was. */
+   expect to find the object as it was.
+   When the collector has been taken down already, its lists are not to be
+   touched, and it will not run: it has no list of garbage any more. */
 void
 _Py_TellOfDestruction(struct _Py_reftracer *tracer, PyObject *op)
 {
-    int tracked = _PyObject_IS_GC(op) && _PyObject_GC_IS_TRACKED(op);
+    int tracked = _PyObject_IS_GC(op) && _PyObject_GC_IS_TRACKED(op)
+                  && _PyInterpreterState_GET()->gc.garbage != NULL;
     if (tracked) {
         _PyObject_GC_UNTRACK(op);
     }

@@ -257,10 +257,27 @@ _PyTraceMalloc_FrameMoved(void)
     }
 }
 
+/* Whoever makes an interpreter may have detached its thread state, while other
+   threads are in the middle of a hook; those are to see the gate open or shut,
+   so it is shut under the GIL that they hold. */
 void
 _PyTraceMalloc_SecondHeap(void)
 {
+    if (tm_is_shared()) {
+        return;
+    }
+    PyThreadState *tstate = NULL;
+    if (_PyThreadState_GET() == NULL) {
+        tstate = PyThreadState_New(PyInterpreterState_Main());
+        if (tstate != NULL) {
+            PyEval_AcquireThread(tstate);
+        }
+    }
     tm_share();
+    if (tstate != NULL) {
+        PyThreadState_Clear(tstate);
+        PyThreadState_DeleteCurrent();
+    }
 }
 
 void

@@ -53,12 +53,10 @@ extern void _Py_WatchObjects(int bit, int on);
     do { \
         struct _Py_reftracer *told = (struct _Py_reftracer *) \
             FT_ATOMIC_LOAD_PTR_ACQUIRE(_PyRuntime.ref_tracer.told); \
-        if (told == NULL) { \
-        } \
-        else if ((event) == PyRefTracer_DESTROY) { \
+        if (told != NULL && (event) == PyRefTracer_DESTROY) { \
             _Py_TellOfDestruction(told, (op)); \
         } \
-        else { \
+        else if (told != NULL) { \
             told->func((op), (event), told->data); \
         } \
     } while (0)

@@ -57,7 +57,8 @@ extern void _PyTraceMalloc_ThreadGone(PyThreadState *tstate);
 /* The instruction pointer of a suspended frame was set. */
 extern void _PyTraceMalloc_FrameMoved(void);
 
-/* An interpreter with a GIL of its own will be made. */
+/* An interpreter with a GIL or a pymalloc of its own will be made.  A thread
+   state need not be attached. */
 extern void _PyTraceMalloc_SecondHeap(void);
 
 /* Around fork(); after PyOS_BeforeFork() has done its work, and before the

@@ -34,7 +34,8 @@ void tm_fini(void);                 /* runtime finalization; start works again *
 
 /* An interpreter with a GIL or a pymalloc of its own appears: from now on lock,
    and ask each thread for its pymalloc. */
-void tm_share(void);
+void tm_share(void);                /* the only GIL so far is held */
+bool tm_is_shared(void);
 
 void tm_before_fork(void);
 void tm_after_fork_parent(void);

@@ -246,7 +246,9 @@ tm_hook_link(void)
     }
     bool otherwise = _PyTraceMalloc_FusedOtherwise(&hooks[OBJ].ours)
                      || _PyTraceMalloc_FusedOtherwise(&hooks[MEM].ours);
+    tm_lock(TM_RAW);
     tm_hook_gate(TM_GATE_OTHERWISE, otherwise);
+    tm_unlock(TM_RAW);
     tm_hot.fused = hooks[OBJ].ours.malloc != generic[OBJ].malloc;
 }
 

@@ -9,7 +9,7 @@
 
 #include "types.h"
 
-/* Shut (or open) a gate.  Guard: that of tm_hot.gate. */
+/* Shut (or open) a gate.  A GIL and the raw lock are held. */
 void tm_hook_gate(unsigned bit, bool shut);
 
 /* Provided beside pymalloc: the first gate shuts. */

@@ -191,7 +191,7 @@ tm_start(int limit, enum tm_started_by how)
     if (result < 0) {
         return -1;
     }
-    if (!(tm_hot.gate & TM_GATE_SHARED)) {
+    if (!tm_is_shared()) {
         know_threads();
     }
     started_by = how;
@@ -263,6 +263,12 @@ tm_set_limit(int limit)
     int result = tm_record_set_limit(limit);
     exclusive_end();
     return result;
+}
+
+bool
+tm_is_shared(void)
+{
+    return TM_GET(tm_hot.gate) & TM_GATE_SHARED;
 }
 
 void

@@ -393,6 +393,7 @@ put_big_slow(const void *block, size_t size, tm_ctx_t ctx)
     return 0;
 }
 
+/* Inlined into the hook of large blocks, a call for all others. */
 TM_INLINE int
 put_big(const void *block, size_t size, tm_ctx_t ctx)
 {

@@ -7,9 +7,8 @@
  *
  * More than one GIL (own-GIL subinterpreters), or more than one pymalloc:
  * TM_GATE_SHARED is set in tm_hot.gate and every step takes the world lock.
- * It is set by a thread that
- * holds the only GIL, before the second one can run, and never cleared while
- * the process lives.
+ * It is set by a thread that holds the only GIL, before the second one can run,
+ * and never cleared while the process lives.
  *
  * No GIL (free-threaded build): the gate is always set, but what a thread
  * records of its blocks meets others only in the shard of the table that the

@@ -16,7 +16,8 @@ next_bucket(const struct tm_table *table, size_t bucket)
 static inline struct tm_entry *
 probe(const struct tm_table *table, uintptr_t addr)
 {
-    for (size_t at = tm_table_home(addr, table->mask);; at = next_bucket(table, at)) {
+    size_t at = tm_table_home(addr, table->mask);
+    for (;; at = next_bucket(table, at)) {
         struct tm_entry *entry = &table->entries[at], *end = entry + TM_BUCKET;
         do {
             if (entry->ctx == TM_CTX_NONE || entry->addr == addr) {
@@ -207,10 +208,12 @@ tm_table_take(struct tm_table *table, uintptr_t addr, struct tm_trace *old)
     if (TM_UNLIKELY(entry->size == TM_SIZE_HUGE)) {
         huge_drop(table, addr);
     }
-    if (TM_UNLIKELY(bucket_is_full(&table->entries[bucket_of(table, entry)]))) {
+    struct tm_entry *bucket = &table->entries[bucket_of(table, entry)];
+    if (TM_UNLIKELY(bucket_is_full(bucket))) {
         entry = fill_gap(table, entry);
+        bucket = &table->entries[bucket_of(table, entry)];
     }
-    struct tm_entry *last = &table->entries[bucket_of(table, entry) + TM_BUCKET - 1];
+    struct tm_entry *last = bucket + TM_BUCKET - 1;
     while (last->ctx == TM_CTX_NONE) {
         last--;
     }

@@ -22,7 +22,7 @@ struct tm_table {
     struct tm_entry *entries;
     size_t mask;                /* capacity - 1; 0: nothing allocated */
     size_t count;
-    size_t enough;              /* entries above which it shall grow */
+    size_t enough;              /* entries with which it shall grow */
     unsigned refused;           /* so many new traces before the next attempt
                                    to get more memory */
     struct tm_huge *huge;       /* blocks of 4 GiB and more, unordered */

@@ -177,7 +177,7 @@ slots_each(const struct tm_slots *slots, tm_trace_cb cb, void *arg)
 
 /* Of blocks that were passed over (Objects/obmalloc_sampled.h). */
 static size_t
-sampled_size(const struct tm_slots *slots)
+sampled_bytes(const struct tm_slots *slots)
 {
     const tm_sampled_t *sizes = (const tm_sampled_t *)slots->slot;
     size_t sum = 0, count = slots->count * sizeof(tm_slot_t) / sizeof(*sizes);
@@ -254,7 +254,7 @@ tm_traces_check(size_t *bytes, size_t *raw_bytes)
             return "slots that do not know their place";
         }
         if (tm_hot.sampling) {
-            *bytes += sampled_size(registry.list[i]);
+            *bytes += sampled_bytes(registry.list[i]);
         }
         else {
             slots_each(registry.list[i], add_size, bytes);

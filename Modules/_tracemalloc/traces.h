@@ -73,7 +73,8 @@ struct tm_slots {
     void *pool;                 /* address of the pool header */
     uint32_t registered;        /* place in the registry */
     uint16_t block;             /* bytes a block (size class) */
-    uint16_t count;             /* blocks in the pool */
+    uint16_t count;             /* blocks in the pool; when tracing samples, what
+                                   holds two numbers of 16 bits */
     tm_slot_t slot[];
 };
 #define TM_SLOTS_OF(first) \

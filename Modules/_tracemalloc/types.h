@@ -72,11 +72,13 @@ typedef uint32_t tm_slot_t;     /* trace of a pymalloc block, see below */
 #define TM_SLOT_SLACK(slot)   ((size_t)((slot) & TM_SLOT_SLACK_MASK))
 #define TM_SLOT_MAKE(ctx, slack) \
     (((tm_slot_t)(ctx) << TM_SLOT_SLACK_BITS) | (tm_slot_t)(slack))
-typedef uint16_t tm_sampled_t;
-#define TM_SAMPLED UINT16_MAX
-
 /* True for a context id that is neither none, dropped nor too large. */
 #define TM_CTX_FITS_SLOT(ctx) ((tm_ctx_t)((ctx) - 1) < TM_SLOT_CTX_ELSEWHERE - 1)
+
+/* What stands in place of slots when tracing samples: the size of a block, or
+   this when it was drawn. */
+typedef uint16_t tm_sampled_t;
+#define TM_SAMPLED UINT16_MAX
 
 /* Reasons why the inline part of a hook must call out (tm_hot.gate). */
 enum {
@@ -112,7 +114,8 @@ struct tm_local {
    TM_GATE_SHARED is set (see sync.h).  Without a GIL `bytes` is atomic, `fresh`
    and `until` are in tm_local, and `ticks` is counted down in batches. */
 struct tm_hot {
-    unsigned gate;              /* 0: the inline half may do it all */
+    unsigned gate;              /* 0: the inline half may do it all; written
+                                   under the raw lock as well */
     size_t bytes;               /* live bytes of the MEM and OBJ domains */
     size_t raw_bytes;           /* live bytes of RAW and tracked domains;
                                    guard: the raw lock, read anywhere */

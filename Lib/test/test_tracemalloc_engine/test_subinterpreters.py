@@ -355,6 +355,29 @@ assert not problems, problems
 sound()
 """)
 
+    def test_first_one_made_meanwhile(self):
+        # The thread that makes it has released the GIL: others are in the
+        # middle of allocating and freeing when locks become necessary.
+        for limit in (1, 20):
+            self.says_ok(f"""
+sys.setswitchinterval(1e-5)
+engine.start({limit})
+stop = False
+def work():
+    while not stop:
+        kept = [bytearray(size) for size in range(1, 500, 7)
+                for _ in range(20)]
+        del kept[::2]
+threads = [threading.Thread(target=work) for _ in range(2)]
+for t in threads: t.start()
+for _ in range(3):
+    with made("isolated") as interp:
+        run(interp, "keep = [bytearray(n % 500) for n in range(2000)]")
+stop = True
+for t in threads: t.join()
+sound()
+""")
+
     def test_blocks_of_native_threads_meanwhile(self):
         self.says_ok(blocks.loading() + """
 engine.start(6)

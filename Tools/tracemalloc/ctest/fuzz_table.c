@@ -38,6 +38,8 @@ random_address(uint64_t *seed, int flavour)
         return (uintptr_t)(r & 0xfffff) << (r >> 60);
     case 2:                     /* equal low halves: they want one place */
         return ((uintptr_t)(r % 700) << 44) + 0x1230;
+    case 3:                     /* mapped on their own: one bucket in four */
+        return 0x7f0000000010u + (r % 3000) * 4096;
     default:                    /* odd ones, zero among them */
         return (uintptr_t)(r % 2000);
     }
@@ -68,7 +70,12 @@ put(uint64_t *seed, int flavour)
     if (old == NULL && nmodel == MOST) {
         return;
     }
-    if (tm_table_put(&table, addr, &trace, &was) < 0) {
+    if (fuzz_below(seed, 2)
+        && tm_table_enter(&table, addr, trace.size, trace.ctx))
+    {
+        was = (struct tm_trace){0, TM_CTX_NONE};
+    }
+    else if (tm_table_put(&table, addr, &trace, &was) < 0) {
         return;                 /* no memory: nothing has changed */
     }
     FUZZ_NEED(was.ctx == (old ? old->ctx : TM_CTX_NONE),
@@ -88,7 +95,8 @@ take(uint64_t *seed, int flavour)
                      : random_address(seed, flavour);
     struct known *old = find(addr);
     struct tm_trace was;
-    bool taken = tm_table_take(&table, addr, &was);
+    bool taken = (fuzz_below(seed, 2) && tm_table_leave(&table, addr, &was))
+                 || tm_table_take(&table, addr, &was);
     FUZZ_NEED(taken == (old != NULL), "taken: %d", taken);
     if (taken) {
         FUZZ_NEED(was.ctx == old->ctx && was.size == old->size,
@@ -183,10 +191,10 @@ main(void)
     unsigned long cases = 0;
     for (uint64_t run = 1; run <= 60; run++) {
         uint64_t seed = run;
-        int flavour = (int)(run % 5);
+        int flavour = (int)(run % 6);
         unsigned grow = 3 + (unsigned)fuzz_below(&seed, 6);
         for (unsigned step = 0; step < 6000; step++, cases++) {
-            int f = flavour < 4 ? flavour : (int)fuzz_below(&seed, 4);
+            int f = flavour < 5 ? flavour : (int)fuzz_below(&seed, 5);
             unsigned what = (unsigned)fuzz_below(&seed, 12);
             if (fuzz_below(&seed, 200) == 0) {
                 tm_arena_fail_after(fuzz_below(&seed, 4),
