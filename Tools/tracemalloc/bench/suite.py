@@ -10,6 +10,8 @@ Needs the package index once; asked for explicitly.
 import itertools
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +28,7 @@ PACKAGE = "pyperformance==1.14.0"
 # How often each mode has its turn; options of the scripts (pyperf) for a turn.
 FULL_TURNS, QUICK_TURNS = 5, 2
 FULL = ["--processes", "1", "--values", "4", "--warmups", "1", "--min-time", "0.1"]
-QUICK = ["--processes", "1", "--values", "3", "--warmups", "1", "--min-time", "0.05"]
+QUICK = ["--processes", "1", "--values", "2", "--warmups", "1", "--min-time", "0.05"]
 LONGEST = 300                   # seconds for one benchmark in one mode
 
 LIST = """
@@ -52,14 +54,15 @@ def choose(python: Path, names: str) -> list[Benchmark]:
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise RuntimeError(f"pyperformance lists no benchmarks: {last[0]}")
-    return [Benchmark(*row) for row in json.loads(done.stdout)]
+    return sorted(Benchmark(*row) for row in json.loads(done.stdout))
 
 
 def environment(inner: Path, folder: Path) -> Path:
     """The interpreter of an environment with what the benchmarks import."""
     python = folder / "bin" / "python"
     ready = folder / "complete"
-    if not ready.exists():
+    if not ready.exists() or not venvs.is_of(python, inner):
+        shutil.rmtree(folder, ignore_errors=True)
         print("pyperformance: installing what its benchmarks need", flush=True)
         done = subprocess.run(
             [str(inner), "-m", "pyperformance", "venv", "create",
@@ -75,25 +78,43 @@ def environment(inner: Path, folder: Path) -> Path:
 def run(python: Path, bench: Benchmark, out: Path, env: dict[str, str],
         options: list[str]) -> None:
     """One benchmark in one mode, into the file `out`; what it says, into the
-    log beside it.  What fails must not hide the others: the file counts."""
+    log beside it.  What fails must not hide the others: it leaves a file
+    without benchmarks."""
+    part = out.with_suffix(".part")
+    part.unlink(missing_ok=True)
     command = [str(python), bench.script, *bench.options, *options,
-               "--output", str(out)]
+               "--output", str(part)]
     command += ["--inherit-environ", ",".join(env)] if env else []
     with open(out.parent / "log", "a", encoding="utf-8") as log:
         print("$", *(f"{k}={v}" for k, v in env.items()), *command, file=log,
               flush=True)
+        # In a session of its own, so that all its processes can be ended.
+        child = subprocess.Popen(command, env={**os.environ, **env}, cwd=out.parent,
+                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                 start_new_session=True)
         try:
-            subprocess.run(command, env={**os.environ, **env}, cwd=out.parent,
-                           stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                           timeout=LONGEST)
+            failed = child.wait(LONGEST) != 0
         except subprocess.TimeoutExpired:
             print(f"stopped after {LONGEST} s", file=log)
+            failed = True
+        finally:
+            end(child)
+    if failed:
+        part.write_text('{"benchmarks": []}')
+    part.replace(out)
+
+
+def end(child: subprocess.Popen) -> None:
+    """Kill what is left of a session; nothing when all of it has ended."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
 
 
 def times(path: Path) -> dict[str, float]:
-    """{benchmark: best seconds} of a result file; none when it is missing."""
-    if not path.exists():
-        return {}
+    """{benchmark: best seconds} of a result file; none when it failed."""
     data = json.loads(path.read_text())
     out = {}
     for bench in data["benchmarks"]:
@@ -102,6 +123,17 @@ def times(path: Path) -> dict[str, float]:
         if values:
             out[name] = min(values)
     return out
+
+
+def loops(path: Path) -> list[str]:
+    """The option with which another run of a script need not find out again how
+    often a value must repeat; none when the file holds several benchmarks."""
+    data = json.loads(path.read_text())
+    if len(data["benchmarks"]) != 1:
+        return []
+    bench = data["benchmarks"][0]
+    found = {**data.get("metadata", {}), **bench.get("metadata", {})}.get("loops")
+    return ["--loops", str(found)] if found else []
 
 
 def measure(python: str, folder: Path, names: str | None, fast: bool,
@@ -123,10 +155,13 @@ def measure(python: str, folder: Path, names: str | None, fast: bool,
     for i, bench in enumerate(chosen, 1):
         print(f"pyperformance: {i}/{len(chosen)} {bench.name}", file=sys.stderr,
               flush=True)
+        again: list[str] = []
         for turn, mode in itertools.product(range(turns), modes):
             path = kept / f"{bench.name}.{mode.replace(' ', '-')}.{turn}.json"
             if not path.exists():
-                run(within, bench, path, MODES[mode], QUICK if fast else FULL)
+                run(within, bench, path, MODES[mode],
+                    (QUICK if fast else FULL) + again)
+            again = again or loops(path)
             found = times(path)
             for name, seconds in found.items():
                 got[mode][name] = min(seconds, got[mode].get(name, seconds))
