@@ -384,6 +384,47 @@ class InterpreterTests(CapiTestCase):
             print("done")
         """, wanted="done")
 
+    def test_ends_with_tracer_and_functions(self) -> None:
+        """Interpreters end while they, and others, set tracers and functions; functions that are left set go with them, a tracer stays."""
+        import_helper.import_module("_interpreters")
+        code = """
+            import _interpreters, sys, threading, reftracer_ext as ext
+            code = '''if True:
+                import sys, threading, reftracer_ext as ext
+                def nothing(*unused): pass
+                def work():
+                    for i in range(10):
+                        ext.tag_on(i % 3)
+                        sys.setprofile(nothing); sys.settrace(nothing); [[j] for j in range(20)]
+                        threading.setprofile_all_threads(nothing); threading.settrace_all_threads(None)
+                        ext.tag_off()
+                        sys.setprofile(None)
+                thread = threading.Thread(target=work)
+                thread.start(); work(); thread.join()
+                threading.setprofile_all_threads(nothing); sys.settrace(nothing); ext.tag_on(4)
+            '''
+            failed = []
+            def run():
+                for _ in range(3):
+                    interp = _interpreters.create(sys.argv[1])
+                    failed.append(_interpreters.run_string(interp, code))
+                    _interpreters.destroy(interp)
+            threads = [threading.Thread(target=run) for _ in range(3)]
+            for thread in threads: thread.start()
+            while any(thread.is_alive() for thread in threads):
+                ext.tag_on(5); ext.tag_off(); ext.tag_removals()
+            for thread in threads: thread.join()
+            assert failed == [None] * 9, failed
+            ext.tag_on(6)
+            seen = [[] for _ in range(100)]
+            assert ext.tag_current() == 6 and ext.tag_events(6)[0] >= 100
+            ext.tag_off()
+            print("done")
+        """
+        for config in "legacy", "isolated":
+            with self.subTest(config):
+                self.run_code(code, config, wanted="done")
+
     def test_fork(self) -> None:
         self.run_code("""
             import os, reftracer_ext as ext
