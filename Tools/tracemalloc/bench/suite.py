@@ -99,7 +99,7 @@ def run(python: Path, bench: Benchmark, out: Path, env: dict[str, str],
             failed = True
         finally:
             end(child)
-    if failed:
+    if failed or not part.exists():
         part.write_text('{"benchmarks": []}')
     part.replace(out)
 

@@ -12,8 +12,9 @@ def is_of(inner: Path, python: str | Path) -> bool:
 def make(python: str, folder: Path, packages: list[str]) -> tuple[Path, dict[str, str]]:
     """An environment with those packages that install.
 
-    An existing one of the same interpreter is used again.  Returns its interpreter, and for each
-    package that did not install the last line that pip printed.
+    An existing one of the same interpreter is used again.  Returns its
+    interpreter, and for each package that did not install the last line that
+    pip printed.
     """
     inner = folder / "bin" / "python"
     if not is_of(inner, python):
