@@ -10,6 +10,7 @@ import argparse
 import fnmatch
 import json
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -198,6 +199,8 @@ def main() -> int:
         if not os.access(python, os.X_OK):
             print(f"bench: no interpreter at {python}", file=sys.stderr)
             return 2
+    # As Ctrl-C: what was started ends, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         kind, data, text = ask(args)
     except RuntimeError as exc:
