@@ -24,12 +24,13 @@ static const uint32_t class_reciprocal[] = {
 #endif
 };
 
+/* The pool has slots. */
 static inline tm_slot_t *
-slot_of_block(poolp pool, const void *block, pymem_uint szidx)
+slot_of_block(poolp pool, const void *block)
 {
     uint32_t units = ((uint32_t)((uintptr_t)block & POOL_SIZE_MASK)
                       - (uint32_t)POOL_OVERHEAD) >> ALIGNMENT_SHIFT;
-    return &pool->trace_slots[(units * class_reciprocal[szidx]) >> 16];
+    return &pool->trace_slots[(units * pool->trace_divide) >> 16];
 }
 
 /* --- slots come and go with pools --- */
@@ -67,9 +68,12 @@ forget_known_pools(void)
 }
 
 void
-_PyTraceMalloc_GateShuts(void)
+_PyTraceMalloc_GateMoves(void)
 {
-    forget_known_pools();
+    if (tm_hot.gate) {
+        forget_known_pools();
+    }
+    tm_hot.small = tm_hot.gate ? 0 : SMALL_REQUEST_THRESHOLD;
 }
 
 TM_INLINE poolp *
@@ -115,6 +119,7 @@ pool_need_slots(poolp pool)
                        ? POOL_SIZE / ALIGNMENT * sizeof(tm_sampled_t)
                          / sizeof(tm_slot_t)
                        : NUMBLOCKS(szidx);
+        pool->trace_divide = class_reciprocal[szidx];
         pool->trace_slots = tm_slots_attach(pool, POOL_OVERHEAD,
                                             INDEX2SIZE(szidx), count);
     }

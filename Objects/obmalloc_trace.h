@@ -7,6 +7,7 @@
  *
  * The fields that a patch adds to struct pool_header:
  *      trace_slots     first slot of the pool (traces.h), or NULL
+ *      trace_divide    what divides by the pool's size class, once it has slots
  * They fill the header up to one cache line.  Guard: the GIL of the
  * interpreter whose pymalloc it is; slots themselves: see traces.h.
  */
@@ -83,10 +84,9 @@ record_small_slow(PyThreadState *tstate, void *block, size_t size)
             /* nothing to remember */
         }
         else if (pool_need_slots(pool)) {
-            pymem_uint szidx = pool->szidx;
             tm_record_count_one(tstate);
-            tm_record_in_slot(slot_of_block(pool, block, szidx), block, size,
-                              INDEX2SIZE(szidx), ctx);
+            tm_record_in_slot(slot_of_block(pool, block), block, size,
+                              INDEX2SIZE(pool->szidx), ctx);
         }
         else {
             tm_stats_lose();
@@ -99,8 +99,7 @@ record_small_slow(PyThreadState *tstate, void *block, size_t size)
 TM_INLINE void *
 recorded_in_slot(poolp pool, void *block, size_t size, tm_ctx_t slot_ctx)
 {
-    pymem_uint szidx = (pymem_uint)(size - 1) >> ALIGNMENT_SHIFT;
-    *slot_of_block(pool, block, szidx) =
+    *slot_of_block(pool, block) =
         TM_SLOT_MAKE(slot_ctx, -(uint32_t)size & (ALIGNMENT - 1));
     tm_hot.fresh = block;
     return recorded_counts(block, size);
@@ -122,7 +121,7 @@ recorded_slow(void *block, size_t size)
         return recorded_in_slot(pool, block, size, ctx);
     }
     tm_schedule_count_one();
-    tm_record_in_slot(slot_of_block(pool, block, pool->szidx), block, size,
+    tm_record_in_slot(slot_of_block(pool, block), block, size,
                       INDEX2SIZE(pool->szidx), ctx);
     return block;
 }
@@ -134,8 +133,8 @@ recorded(poolp pool, void *block, size_t size)
     if (TM_UNLIKELY(pool->trace_slots == NULL)) {
         return recorded_slow(block, size);
     }
-    tm_ctx_t ctx = tm_record_capture_fast(_PyThreadState_GET());
-    if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
+    tm_ctx_t ctx;
+    if (TM_UNLIKELY(!tm_record_capture_fast(_PyThreadState_GET(), &ctx))) {
         return recorded_slow(block, size);
     }
     return recorded_in_slot(pool, block, size, ctx);
@@ -158,18 +157,16 @@ malloc_large(OMState *state, size_t count, size_t size, int zero)
 
 /* pymalloc's most frequent case, a block of a pool that is in use while no gate
    is shut; NULL in all others.  When *last, the caller has to extend the pool.
-   Interpreters with a pymalloc of their own shut the gate TM_GATE_SHARED: until
-   then there is one, and no need to ask the thread state for it. */
+   A gate that is shut makes `small` 0.  Interpreters with a pymalloc of their own
+   shut one: until then there is no need to ask the thread state for it. */
 TM_INLINE void *
 alloc_fast(size_t size, poolp *from, bool *last)
 {
     OMState *state = &obmalloc_state_main;
-    if (TM_UNLIKELY(tm_hot.gate)
-        || TM_UNLIKELY(size - 1 >= SMALL_REQUEST_THRESHOLD))
-    {
+    if (TM_UNLIKELY(size - 1 >= tm_hot.small)) {
         return NULL;
     }
-    assert(get_state() == state);
+    assert(tm_hot.gate == 0 && get_state() == state);
     size_t szidx = (size - 1) >> ALIGNMENT_SHIFT;
     poolp pool = usedpools[szidx + szidx];
     if (TM_UNLIKELY(pool == pool->nextpool)) {
@@ -261,9 +258,8 @@ forget_small_slow(poolp pool, const void *block)
         sampled_forget(pool, block);
     }
     else if (pool->trace_slots != NULL) {
-        pymem_uint szidx = pool->szidx;
-        tm_record_clear_slot(slot_of_block(pool, block, szidx), block,
-                             INDEX2SIZE(szidx));
+        tm_record_clear_slot(slot_of_block(pool, block), block,
+                             INDEX2SIZE(pool->szidx));
     }
     tm_unlock_world(world);
 }
@@ -327,8 +323,7 @@ TM_INLINE void
 forget_and_free(poolp pool, void *block)
 {
     if (TM_LIKELY(pool->trace_slots != NULL)) {
-        pymem_uint szidx = pool->szidx;
-        tm_slot_t *slot = slot_of_block(pool, block, szidx);
+        tm_slot_t *slot = slot_of_block(pool, block);
         tm_slot_t old = *slot;
         if (TM_UNLIKELY(TM_SLOT_CTX(old) == TM_SLOT_CTX_ELSEWHERE)) {
             free_slow(pool, block);
@@ -336,7 +331,7 @@ forget_and_free(poolp pool, void *block)
         }
         if (TM_LIKELY(old != 0)) {
             *slot = 0;
-            tm_hot.bytes -= INDEX2SIZE(szidx) - TM_SLOT_SLACK(old);
+            tm_hot.bytes -= INDEX2SIZE(pool->szidx) - TM_SLOT_SLACK(old);
             if (TM_UNLIKELY(tm_live() < tm_hot.low)) {
                 free_and_mark(pool, block);
                 return;
@@ -417,13 +412,13 @@ record_resized(PyThreadState *tstate, poolp pool, void *block, size_t size)
         tm_ctx_t ctx = tm_record_capture(tstate);
         if (pool_ignores(pool, block, ctx)
             || (tm_muted && (pool->trace_slots == NULL
-                             || *slot_of_block(pool, block, pool->szidx) == 0)))
+                             || *slot_of_block(pool, block) == 0)))
         {
             /* nothing to remember */
         }
         else if (pool_need_slots(pool)) {
             size_t class_size = INDEX2SIZE(pool->szidx);
-            tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
+            tm_slot_t *slot = slot_of_block(pool, block);
             tm_record_clear_slot(slot, block, class_size);
             tm_record_count_one(tstate);
             tm_record_in_slot(slot, block, size, class_size, ctx);
@@ -507,9 +502,38 @@ _PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours)
 /* --- objects --- */
 
 static TM_NOINLINE void
-moved_slow(const void *block)
+moved_elsewhere(const void *block)
 {
     tm_record_object(_PyThreadState_GET(), block);
+}
+
+/* Give the block of a slot to another context.  No gate is shut. */
+TM_INLINE void
+moved_to(tm_slot_t *slot, const void *block, tm_ctx_t ctx)
+{
+    tm_slot_t old = *slot;
+    /* neither 0 nor ELSEWHERE */
+    if (TM_LIKELY(old - TM_SLOT_MAKE(1, 0)
+                  < TM_SLOT_MAKE(TM_SLOT_CTX_ELSEWHERE - 1, 0)))
+    {
+        *slot = TM_SLOT_MAKE(ctx, TM_SLOT_SLACK(old));
+    }
+    else if (old != 0) {        /* 0: not traced at all */
+        moved_elsewhere(block);
+    }
+}
+
+/* Mostly a new frame has to be captured. */
+static TM_NOINLINE void
+moved_slow(poolp pool, const void *block)
+{
+    tm_ctx_t ctx = tm_record_capture_slow(_PyThreadState_GET());
+    if (TM_LIKELY(TM_CTX_FITS_SLOT(ctx))) {
+        moved_to(slot_of_block(pool, block), block, ctx);
+    }
+    else {
+        moved_elsewhere(block);
+    }
 }
 
 /* A new object, of a block that was made earlier: its trace moves to the code
@@ -519,23 +543,16 @@ moved(poolp pool, const void *block)
 {
     if (TM_UNLIKELY(pool->trace_slots == NULL)) {
         if (!tm_hot.fused) {
-            moved_slow(block);
+            moved_elsewhere(block);
         }
         return;
     }
-    tm_ctx_t ctx = tm_record_capture_fast(_PyThreadState_GET());
-    if (TM_UNLIKELY(!TM_CTX_FITS_SLOT(ctx))) {
-        moved_slow(block);
+    tm_ctx_t ctx;
+    if (TM_UNLIKELY(!tm_record_capture_fast(_PyThreadState_GET(), &ctx))) {
+        moved_slow(pool, block);
         return;
     }
-    tm_slot_t *slot = slot_of_block(pool, block, pool->szidx);
-    tm_slot_t old = *slot;
-    if (TM_LIKELY(TM_SLOT_CTX(old) - 1 < TM_SLOT_CTX_ELSEWHERE - 1)) {
-        *slot = TM_SLOT_MAKE(ctx, TM_SLOT_SLACK(old));
-    }
-    else if (old != 0) {        /* 0: not traced at all */
-        moved_slow(block);
-    }
+    moved_to(slot_of_block(pool, block), block, ctx);
 }
 
 /* As with FREE. */
@@ -545,7 +562,7 @@ moved_unknown(poolp pool, const void *block)
     if (tm_hot.gate
         || !find_pool(&obmalloc_state_main, (void *)block, pool))
     {
-        moved_slow(block);
+        moved_elsewhere(block);
         return;
     }
     moved(pool, block);
@@ -565,10 +582,15 @@ _PyTraceMalloc_NewReference(PyObject *op)
         tm_hot.fresh = NULL;
         return;
     }
-    void *block = (char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
-    if (TM_LIKELY(block == tm_hot.fresh)) {
-        tm_hot.fresh = NULL;
-        return;
+    unsigned long flags = Py_TYPE(op)->tp_flags;
+    const char *block = (const char *)op
+                        - (flags & Py_TPFLAGS_HAVE_GC ? sizeof(PyGC_Head) : 0);
+    if (TM_UNLIKELY(flags & Py_TPFLAGS_PREHEADER)) {
+        block = (const char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
+        if (block == tm_hot.fresh) {
+            tm_hot.fresh = NULL;
+            return;
+        }
     }
     poolp pool = POOL_ADDR(block);
     if (TM_UNLIKELY(*known_pool(pool) != pool)) {
@@ -592,7 +614,7 @@ _PyTraceMalloc_PoolSlot(const void *block, size_t *class_size)
         return NULL;
     }
     *class_size = INDEX2SIZE(pool->szidx);
-    return slot_of_block(pool, block, pool->szidx);
+    return slot_of_block(pool, block);
 }
 
 /* For any address at all, also of another interpreter's pymalloc, which is then
@@ -650,7 +672,7 @@ _PyTraceMalloc_UnlinkSlots(void *Py_UNUSED(pool))
 }
 
 void
-_PyTraceMalloc_GateShuts(void)
+_PyTraceMalloc_GateMoves(void)
 {
 }
 

@@ -34,9 +34,10 @@ void
 tm_hook_gate(unsigned bit, bool shut)
 {
     unsigned old = TM_GET(tm_hot.gate);
-    TM_SET(tm_hot.gate, shut ? old | bit : old & ~bit);
-    if (old == 0 && shut) {
-        _PyTraceMalloc_GateShuts();
+    unsigned now = shut ? old | bit : old & ~bit;
+    TM_SET(tm_hot.gate, now);
+    if (!old != !now) {
+        _PyTraceMalloc_GateMoves();
     }
 }
 

@@ -12,8 +12,8 @@
 /* Shut (or open) a gate.  A GIL and the raw lock are held. */
 void tm_hook_gate(unsigned bit, bool shut);
 
-/* Provided beside pymalloc: the first gate shuts. */
-void _PyTraceMalloc_GateShuts(void);
+/* Provided beside pymalloc: the first gate has shut, or the last one opened. */
+void _PyTraceMalloc_GateMoves(void);
 
 /* Link the hooks of all three domains; idempotent.  Hooks that could not be
    unlinked earlier (somebody wrapped them) are found again, not doubled. */

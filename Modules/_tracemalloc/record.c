@@ -195,10 +195,34 @@ tm_record_unknown(void)
 
 /* --- capture --- */
 
+/* How often a second entry must be right before it comes first: two that are
+   used in turns would change places each time. */
+#define SECOND_IN_TURNS 16
+
+/* Names lock held: another thread may be looking for entries of dead code. */
+static void
+make_first(struct tm_cached *set)
+{
+    struct tm_cached first = set[0];
+    set[0] = set[1];
+    set[1] = first;
+}
+
 tm_ctx_t
 tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
                        tm_ctx_t parent)
 {
+    const void *ip = frame->instr_ptr;
+    struct tm_cached *set = tm_stack_cached(th, ip, tm_stack_hash(parent));
+    if (tm_stack_hit(&set[1], ip, parent)) {
+        tm_ctx_t known = set[1].ctx;
+        if (++th->second % SECOND_IN_TURNS == 0) {
+            tm_lock(TM_NAMES);
+            make_first(set);
+            tm_unlock(TM_NAMES);
+        }
+        return known;
+    }
     PyCodeObject *code = _PyFrame_GetCode(frame);
     int index = _PyInterpreterFrame_LASTI(frame);
     tm_ctx_t ctx = TM_CTX_NONE;
@@ -211,83 +235,48 @@ tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
         ctx = tm_context_find(parent, site);
         ctx = judge(ctx != TM_CTX_NONE ? ctx : tm_context_make(parent, site));
     }
-    tm_unlock(TM_NAMES);
     if (ctx != TM_CTX_NONE) {
-        const void *ip = frame->instr_ptr;
-        *tm_stack_cached(th, ip, tm_stack_hash(parent)) =
-            (struct tm_cached){ip, parent, ctx};
+        uintptr_t slow = TM_CTX_FITS_SLOT(ctx) ? 0 : TM_CACHED_SLOW;
+        make_first(set);
+        set[0] = (struct tm_cached){(uintptr_t)ip | slow, parent, ctx};
     }
+    tm_unlock(TM_NAMES);
     return ctx;
 }
 
-/* Context of the callers of a frame pushed on top of the shadow stack. */
-static tm_ctx_t
-parent_for_push(tm_thread *th)
+/* Context of the callers of what a known frame calls now. */
+static inline tm_ctx_t
+parent_above(tm_thread *th, _PyInterpreterFrame *frame,
+             const struct tm_known *known)
 {
-    if (th->depth == 0) {
-        return root;
-    }
     if (limit == 1) {
-        tm_ctx_t depth = th->depth < TM_DEPTH_MAX ? th->depth : TM_DEPTH_MAX;
-        return TM_CTX_DEPTH | depth;
+        tm_ctx_t depth = known->parent & ~TM_CTX_DEPTH;
+        return depth < TM_DEPTH_MAX ? known->parent + 1 : known->parent;
     }
-    _PyInterpreterFrame *caller =
-        (_PyInterpreterFrame *)th->shadow[th->depth - 1].frame;
-    tm_ctx_t ctx = tm_record_resolve(th, caller, th->top_parent);
-    return ctx & ~TM_CTX_DROPPED;
-}
-
-/* Push n frames, the last one of the array first: as tm_stack_push() one by one,
-   but the top is only set at the end.  -1: no memory, some may be pushed. */
-static int
-push_all(tm_thread *th, _PyInterpreterFrame **newer, size_t n)
-{
-    tm_ctx_t parent = parent_for_push(th);
-    while (n-- > 0) {
-        _PyInterpreterFrame *frame = newer[n];
-        if (parent == TM_CTX_NONE
-            || tm_stack_push_below(th, frame, parent) < 0)
-        {
-            tm_stack_find_top(th);
-            return -1;
-        }
-        if (n == 0) {
-            tm_stack_set_top(th, frame, parent);
-        }
-        else if (limit == 1) {
-            parent = TM_CTX_DEPTH | Py_MIN(th->depth, TM_DEPTH_MAX);
-        }
-        else {
-            parent = tm_record_resolve(th, frame, parent) & ~TM_CTX_DROPPED;
-        }
-    }
-    return 0;
+    return tm_record_resolve(th, frame, known->parent, known->hash)
+           & ~TM_CTX_DROPPED;
 }
 
 /* Frames between a new one and the nearest known one, newest first. */
 #define NEWER 64
 
-/* Bring the shadow stack up to date with `frame`, the newest complete frame.
-   Works in stretches, so that any depth needs no memory of its own. */
-static int
+/* Learn a complete frame and those of its callers that are not known.  Works in
+   stretches, so that any depth needs no memory of its own.  NULL: no memory,
+   some may be known. */
+static TM_NOINLINE const struct tm_known *
 catch_up(tm_thread *th, _PyInterpreterFrame *frame)
 {
-    while (!(frame->captured && th->top_frame == frame)) {
+    for (;;) {
         _PyInterpreterFrame *newer[NEWER];
-        size_t n = 0;
-        bool unknown = false;
+        size_t n = 0, lost = 0;
+        const struct tm_known *known = NULL;
         _PyInterpreterFrame *f = frame;
         for (; f != NULL; f = _PyFrame_GetFirstComplete(f->previous)) {
-            if (f->captured) {
-                if (!unknown && tm_stack_cut(th, f)) {
-                    break;
-                }
-                /* A flag of earlier days (spoilt or switched stack), and the
-                   shadow stack is empty now.  Flags must not outlive it: the
-                   next stretch may only stop at frames pushed in this one. */
-                unknown = true;
-                f->captured = 0;
+            known = tm_stack_known(th, f);
+            if (known != NULL) {
+                break;
             }
+            lost += f->captured;
             if (n == NEWER) {
                 /* The newer half is met again in the next stretch. */
                 memmove(newer, newer + NEWER / 2,
@@ -296,14 +285,42 @@ catch_up(tm_thread *th, _PyInterpreterFrame *frame)
             }
             newer[n++] = f;
         }
-        if (f == NULL) {
-            tm_stack_cut(th, NULL);
+        if (n == 0) {
+            return known;
         }
-        if (push_all(th, newer, n) < 0) {
-            return -1;
+        if (TM_UNLIKELY(tm_stack_outgrown(th, lost))
+            && tm_stack_grow(th, lost))
+        {
+            continue;
+        }
+        tm_ctx_t parent = f == NULL ? root : parent_above(th, f, known);
+        while (n-- > 0) {
+            if (parent == TM_CTX_NONE) {
+                return NULL;
+            }
+            known = tm_stack_learn(th, newer[n], parent);
+            if (n > 0) {
+                parent = parent_above(th, newer[n], known);
+            }
         }
     }
-    return 0;
+}
+
+/* Learn a complete frame that is not known; most were called by one that is. */
+static inline const struct tm_known *
+learn(tm_thread *th, _PyInterpreterFrame *frame)
+{
+    _PyInterpreterFrame *caller = frame->previous;
+    if (caller != NULL && caller->owner == FRAME_OWNED_BY_CSTACK) {
+        caller = caller->previous;
+    }
+    const struct tm_known *known =
+        caller != NULL ? tm_stack_known(th, caller) : NULL;
+    if (TM_UNLIKELY(known == NULL)) {
+        return catch_up(th, frame);
+    }
+    tm_ctx_t parent = parent_above(th, caller, known);
+    return parent != TM_CTX_NONE ? tm_stack_learn(th, frame, parent) : NULL;
 }
 
 static TM_NOINLINE tm_thread *
@@ -336,22 +353,6 @@ tm_record_skips_new(PyThreadState *tstate, size_t size)
 }
 #endif
 
-/* The two common ways in which the stack has changed: returned to a known
-   frame, or one new frame called by a known one. */
-static inline bool
-one_step(tm_thread *th, _PyInterpreterFrame *frame)
-{
-    if (frame->captured) {
-        return tm_stack_cut(th, frame);
-    }
-    _PyInterpreterFrame *caller = _PyFrame_GetFirstComplete(frame->previous);
-    if (caller == NULL || !caller->captured || !tm_stack_cut(th, caller)) {
-        return false;
-    }
-    tm_ctx_t parent = parent_for_push(th);
-    return parent != TM_CTX_NONE && tm_stack_push(th, frame, parent) == 0;
-}
-
 tm_ctx_t
 tm_record_capture_slow(PyThreadState *tstate)
 {
@@ -367,10 +368,11 @@ tm_record_capture_slow(PyThreadState *tstate)
             return TM_CTX_NONE;
         }
     }
-    if (!one_step(th, frame) && catch_up(th, frame) < 0) {
+    const struct tm_known *known = tm_stack_known(th, frame);
+    if (known == NULL && (known = learn(th, frame)) == NULL) {
         return TM_CTX_NONE;
     }
-    return tm_record_resolve(th, frame, th->top_parent);
+    return tm_record_resolve(th, frame, known->parent, known->hash);
 }
 
 /* --- slots --- */

@@ -108,41 +108,48 @@ tm_ctx_t tm_record_capture_slow(PyThreadState *tstate);
 tm_ctx_t tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
                                 tm_ctx_t parent);
 
+/* The context of a frame whose callers have the context `parent`. */
 TM_INLINE tm_ctx_t
-tm_record_resolve(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+tm_record_resolve(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent,
+                  uint32_t parent_hash)
 {
     const void *ip = frame->instr_ptr;
-    const struct tm_cached *hit =
-        tm_stack_cached(th, ip, tm_stack_hash(parent));
-    if (TM_LIKELY(hit->ip == ip && hit->parent == parent)) {
+    const struct tm_cached *hit = tm_stack_cached(th, ip, parent_hash);
+    if (TM_LIKELY(tm_stack_hit(hit, ip, parent))) {
         return hit->ctx;
     }
     return tm_record_resolve_slow(th, frame, parent);
 }
 
-/* When nothing is new: the context of the running code.  NONE otherwise. */
-TM_INLINE tm_ctx_t
-tm_record_capture_fast(PyThreadState *tstate)
+/* When nothing is new: the context of the running code, which fits a slot, into
+   *ctx. */
+TM_INLINE bool
+tm_record_capture_fast(PyThreadState *tstate, tm_ctx_t *ctx)
 {
     tm_thread *th = tm_stack_thread(tstate);
+    if (TM_UNLIKELY(th == NULL)) {
+        return false;
+    }
     _PyInterpreterFrame *frame = tstate->current_frame;
-    if (TM_UNLIKELY(th == NULL || frame != th->top_frame || !frame->captured)) {
-        return TM_CTX_NONE;
+    const struct tm_known *known = tm_stack_known(th, frame);
+    if (TM_UNLIKELY(known == NULL)) {
+        return false;
     }
-    /* As tm_record_resolve(), with the parent's hash at hand. */
     const void *ip = frame->instr_ptr;
-    const struct tm_cached *hit = tm_stack_cached(th, ip, th->top_hash);
-    if (TM_UNLIKELY(hit->ip != ip || hit->parent != th->top_parent)) {
-        return TM_CTX_NONE;
+    const struct tm_cached *hit = tm_stack_cached(th, ip, known->hash);
+    if (TM_UNLIKELY(hit->ip != (uintptr_t)ip || hit->parent != known->parent)) {
+        return false;
     }
-    return hit->ctx;
+    *ctx = hit->ctx;
+    return true;
 }
 
 TM_INLINE tm_ctx_t
 tm_record_capture(PyThreadState *tstate)
 {
-    tm_ctx_t ctx = tm_record_capture_fast(tstate);
-    return TM_LIKELY(ctx != TM_CTX_NONE) ? ctx : tm_record_capture_slow(tstate);
+    tm_ctx_t ctx;
+    return TM_LIKELY(tm_record_capture_fast(tstate, &ctx))
+           ? ctx : tm_record_capture_slow(tstate);
 }
 
 /* Totals of sampled tracing count also what the live filters drop. */

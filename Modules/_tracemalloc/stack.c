@@ -1,4 +1,4 @@
-/* Shadow stacks and context caches of threads (see stack.h).
+/* Known callers and context caches of threads (see stack.h).
    Owner of its data: this room; the list of threads has the names lock. */
 #include "Python.h"
 #include "arena.h"
@@ -9,11 +9,42 @@
 
 static tm_thread *threads;
 
+#define KNOWN_FEWEST 1024           /* powers of two */
+#define KNOWN_MOST (1 << 20)
+#define CACHE_ENTRIES (2 * TM_CACHE_SETS)
+
+static size_t
+known_size(const tm_thread *th)
+{
+    return th->known_mask + sizeof(struct tm_known);
+}
+
+/* A thread without frames must find nothing: NULL is not an empty place. */
+static void
+block_null(tm_thread *th)
+{
+    tm_stack_place(th, NULL)->frame = th;
+}
+
+static int
+make_places(tm_thread *th, size_t count)
+{
+    struct tm_known *known = tm_calloc(count, sizeof(*known));
+    if (known == NULL) {
+        return -1;
+    }
+    tm_free(th->known);
+    th->known = known;
+    th->known_mask = (count - 1) * sizeof(*known);
+    block_null(th);
+    return 0;
+}
+
 static void
 forget_callers(tm_thread *th)
 {
-    th->depth = 0;
-    tm_stack_set_top(th, TM_NO_FRAME, TM_CTX_NONE);
+    memset(th->known, 0, known_size(th));
+    block_null(th);
 }
 
 tm_thread *
@@ -23,7 +54,10 @@ tm_stack_thread_new(PyThreadState *tstate)
     if (th == NULL) {
         return NULL;
     }
-    forget_callers(th);
+    if (make_places(th, KNOWN_FEWEST) < 0) {
+        tm_free(th);
+        return NULL;
+    }
     th->tstate = tstate;
     th->next = threads;
     if (threads != NULL) {
@@ -48,7 +82,7 @@ thread_free(tm_thread *th)
         th->next->prev = th->prev;
     }
     ((_PyThreadStateImpl *)th->tstate)->tracemalloc = NULL;
-    tm_free(th->shadow);
+    tm_free(th->known);
     tm_free(th);
 }
 
@@ -73,43 +107,13 @@ tm_stack_thread_known(const PyThreadState *tstate)
 }
 
 bool
-tm_stack_cut_slow(tm_thread *th, const _PyInterpreterFrame *frame)
+tm_stack_grow(tm_thread *th, size_t frames)
 {
-    for (uint32_t n = th->depth; n > 0; n--) {
-        if (th->shadow[n - 1].frame == frame) {
-            th->depth = n;
-            tm_stack_set_top(th, frame, th->shadow[n - 1].parent);
-            return true;
-        }
+    size_t now = known_size(th) / sizeof(struct tm_known), count = now;
+    while (count < 4 * frames && count < KNOWN_MOST) {
+        count *= 2;
     }
-    forget_callers(th);
-    return false;
-}
-
-void
-tm_stack_find_top(tm_thread *th)
-{
-    if (th->depth == 0) {
-        forget_callers(th);
-    }
-    else {
-        const struct tm_shadow *last = &th->shadow[th->depth - 1];
-        tm_stack_set_top(th, last->frame, last->parent);
-    }
-}
-
-int
-tm_stack_grow(tm_thread *th)
-{
-    uint32_t capacity = th->capacity ? th->capacity * 2 : 32;
-    struct tm_shadow *shadow =
-        tm_realloc(th->shadow, capacity * sizeof(*shadow));
-    if (shadow == NULL) {
-        return -1;
-    }
-    th->shadow = shadow;
-    th->capacity = capacity;
-    return 0;
+    return count > now && make_places(th, count) == 0;
 }
 
 void
@@ -134,10 +138,11 @@ void
 tm_stack_forget_code(const void *start, const void *end)
 {
     for (tm_thread *th = threads; th != NULL; th = th->next) {
-        for (int i = 0; i < TM_CACHE_SIZE; i++) {
-            const char *ip = TM_GET(th->cache[i].ip);
-            if (ip >= (const char *)start && ip < (const char *)end) {
-                TM_SET(th->cache[i].ip, NULL);
+        for (int i = 0; i < CACHE_ENTRIES; i++) {
+            struct tm_cached *cached = &th->cache[0][0] + i;
+            uintptr_t ip = TM_GET(cached->ip);
+            if (ip >= (uintptr_t)start && ip < (uintptr_t)end) {
+                TM_SET(cached->ip, 0);
             }
         }
     }
@@ -179,16 +184,31 @@ tm_stack_check(tm_ctx_t ctx_end)
         if (tm_stack_thread((PyThreadState *)th->tstate) != th) {
             return "thread state that does not know its shadow stack";
         }
-        const void *top =
-            th->depth ? th->shadow[th->depth - 1].frame : TM_NO_FRAME;
-        if (th->top_frame != top) {
-            return "shadow stack with a stale top";
+        for (size_t at = 0; at <= th->known_mask; at += sizeof(struct tm_known)) {
+            const struct tm_known *known =
+                (const struct tm_known *)((const char *)th->known + at);
+            if (known->frame == NULL || known->frame == th) {
+                continue;
+            }
+            if (known != tm_stack_place(th, known->frame)
+                || known->hash != tm_stack_hash(known->parent)
+                || known->parent == TM_CTX_NONE
+                || (!(known->parent & TM_CTX_DEPTH) && known->parent >= ctx_end))
+            {
+                return "frame whose callers are no context";
+            }
         }
-        for (int i = 0; i < TM_CACHE_SIZE; i++) {
-            if (th->cache[i].ip != NULL
-                && (th->cache[i].ctx & ~TM_CTX_DROPPED) >= ctx_end)
+        for (int i = 0; i < CACHE_ENTRIES; i++) {
+            const struct tm_cached *cached = &th->cache[0][0] + i;
+            if (cached->ip != 0
+                && (cached->ctx & ~TM_CTX_DROPPED) >= ctx_end)
             {
                 return "cached context that does not exist";
+            }
+            if (cached->ip != 0 && !TM_CTX_FITS_SLOT(cached->ctx)
+                && !(cached->ip & TM_CACHED_SLOW))
+            {
+                return "cached context that inline halves must not see";
             }
         }
     }

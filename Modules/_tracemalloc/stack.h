@@ -2,15 +2,21 @@
  *
  * Frames carry a `captured` flag, cleared where a frame is linked into a stack.
  * A flagged frame has been linked ever since, so nothing below it can have
- * moved, and what its thread's shadow stack says of its callers still holds.
+ * moved, and what its thread remembers of its callers still holds.
  *
- *   shadow stack of a thread (outermost first)
- *   ┌─────────────────┬─────────────────┬─────────────────┬──
- *   │ frame A, root   │ frame B, ctx(A) │ frame C, ctx(AB)│      top_* repeat
- *   └─────────────────┴─────────────────┴─────────────────┴──    the last one
+ *   frames, linked        memory of the thread, a place for each frame address
+ *   ┌─────────┐           ┌─────────────────────────────────────────────┐
+ *   │ frame C │ captured  │ ...   (C, context of A and B)               │
+ *   │ frame B │ captured  │ ...                   (A, root)             │
+ *   │ frame A │ captured  │ ...        (B, context of A)                │
+ *   └─────────┘           └─────────────────────────────────────────────┘
  *
- * A context is looked up by (instruction, context of the callers) in a small
- * direct-mapped cache of the thread before the tree is asked.
+ * A return needs nothing: the caller is still remembered.  Of two frames whose
+ * places collide the older one is forgotten, and found anew from its callers.
+ *
+ * A context is looked up by (instruction, context of the callers) in a small cache
+ * of the thread before the tree is asked.  A set of it has two entries; the inline
+ * halves look at the first.
  *
  * Guard: a tm_thread belongs to its thread state.  Others touch it only to
  * spoil it (tm_stack_spoil) with the GIL held, or under the world lock.
@@ -23,37 +29,37 @@
 #include "pycore_gc.h"            // what pycore_tstate.h takes for granted
 #include "pycore_tstate.h"        // _PyThreadStateImpl
 
-#define TM_CACHE_SIZE 2048          /* entries, a power of two */
+#define TM_CACHE_SETS 2048          /* a power of two */
 
 struct tm_cached {
-    const void *ip;             /* instruction; NULL: empty */
+    uintptr_t ip;               /* address of an instruction, with TM_CACHED_SLOW;
+                                   0: empty */
     tm_ctx_t parent;
     tm_ctx_t ctx;               /* with TM_CTX_DROPPED when filtered out */
 };
 
-struct tm_shadow {
-    const _PyInterpreterFrame *frame;
+/* Set when the context does not fit a slot, so that the inline halves pass over
+   the entry and need not look at the context.  Instructions have even addresses. */
+#define TM_CACHED_SLOW ((uintptr_t)1)
+
+struct tm_known {
+    const void *frame;          /* NULL: empty */
     tm_ctx_t parent;            /* context of the frame's callers */
+    uint32_t hash;              /* of parent, see tm_stack_cached() */
 };
 
 struct _tm_thread {
-    const void *top_frame;      /* frame of the last entry; never NULL, so that
-                                   a thread without frames does not match */
-    tm_ctx_t top_parent;
-    uint32_t top_hash;          /* of top_parent, see tm_stack_cached() */
-    uint32_t depth;             /* entries in use */
-    uint32_t capacity;
-    struct tm_shadow *shadow;
+    struct tm_known *known;     /* direct-mapped by the address of the frame */
+    uintptr_t known_mask;       /* see tm_stack_place() */
     const PyThreadState *tstate;
     struct _tm_thread *next, *prev;
 #ifdef Py_GIL_DISABLED
     struct tm_local local;
 #endif
-    struct tm_cached cache[TM_CACHE_SIZE];
+    unsigned second;            /* how often a second entry was right */
+    struct tm_cached cache[TM_CACHE_SETS][2];
 };
 typedef struct _tm_thread tm_thread;
-
-#define TM_NO_FRAME ((const void *)1)
 
 static inline tm_thread *
 tm_stack_thread(PyThreadState *tstate)
@@ -61,26 +67,59 @@ tm_stack_thread(PyThreadState *tstate)
     return ((_PyThreadStateImpl *)tstate)->tracemalloc;
 }
 
+/* Offsets of the cache are bytes: what an index would be multiplied with is in
+   the hash already. */
 static inline uint32_t
 tm_stack_hash(tm_ctx_t parent)
 {
-    return (parent * 0x9e3779b1u) >> 16;
+    return (parent * 0x9e3779b1u) >> 16 << 5;
 }
 
-/* The place of (instruction, parent) in the cache, given the parent's hash. */
+/* The set of (instruction, parent) in the cache, given the parent's hash. */
 static inline struct tm_cached *
 tm_stack_cached(tm_thread *th, const void *ip, uint32_t parent_hash)
 {
-    uint32_t h = (uint32_t)((uintptr_t)ip >> 1) + parent_hash;
-    return &th->cache[h & (TM_CACHE_SIZE - 1)];
+    Py_BUILD_ASSERT(sizeof(th->cache[0]) == 32);
+    uint32_t at = ((uint32_t)(uintptr_t)ip * 16 + parent_hash)
+                  & ((TM_CACHE_SETS - 1) * sizeof(th->cache[0]));
+    return (struct tm_cached *)((char *)th->cache + at);
 }
 
-static inline void
-tm_stack_set_top(tm_thread *th, const void *frame, tm_ctx_t parent)
+static inline bool
+tm_stack_hit(const struct tm_cached *cached, const void *ip, tm_ctx_t parent)
 {
-    th->top_frame = frame;
-    th->top_parent = parent;
-    th->top_hash = tm_stack_hash(parent);
+    return (cached->ip & ~TM_CACHED_SLOW) == (uintptr_t)ip
+           && cached->parent == parent;
+}
+
+/* The place of a frame: one for 64 bytes, and no frame is smaller, so that those
+   of a stack, which lie side by side, do not collide.  The mask is in bytes of
+   the array. */
+static inline struct tm_known *
+tm_stack_place(const tm_thread *th, const void *frame)
+{
+    Py_BUILD_ASSERT(sizeof(struct tm_known) == 16);
+    uintptr_t at = ((uintptr_t)frame >> 2) & th->known_mask;
+    return (struct tm_known *)((char *)th->known + at);
+}
+
+/* What is known of the callers of a frame, or NULL.  The answer is read before
+   anything else is learnt. */
+static inline const struct tm_known *
+tm_stack_known(const tm_thread *th, const _PyInterpreterFrame *frame)
+{
+    const struct tm_known *known = tm_stack_place(th, frame);
+    return TM_LIKELY(known->frame == frame && frame->captured) ? known : NULL;
+}
+
+/* Remember the callers of a linked, complete frame. */
+static inline const struct tm_known *
+tm_stack_learn(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
+{
+    struct tm_known *known = tm_stack_place(th, frame);
+    *known = (struct tm_known){frame, parent, tm_stack_hash(parent)};
+    frame->captured = 1;
+    return known;
 }
 
 /* A new tm_thread linked to tstate; NULL: no memory.  Names lock held. */
@@ -90,59 +129,19 @@ void tm_stack_thread_free(PyThreadState *tstate);
 /* Is this the living thread state of some tm_thread?  Names lock held. */
 bool tm_stack_thread_known(const PyThreadState *tstate);
 
-/* Cut the shadow stack down to `frame`, which is flagged.  False when the
-   frame is not in it (the stack was switched): then it is emptied. */
-bool tm_stack_cut_slow(tm_thread *th, const _PyInterpreterFrame *frame);
-
+/* More places, for a stack of so many frames.  False: no memory, or there are as
+   many as there may be.  True: everything is forgotten. */
+bool tm_stack_grow(tm_thread *th, size_t frames);
+/* Has a stack that lost so many flagged frames outgrown its places? */
 static inline bool
-tm_stack_cut(tm_thread *th, const _PyInterpreterFrame *frame)
+tm_stack_outgrown(const tm_thread *th, size_t lost)
 {
-    if (TM_LIKELY(th->top_frame == frame)) {
-        return true;
-    }
-    uint32_t depth = th->depth;
-    if (TM_LIKELY(depth >= 2 && th->shadow[depth - 2].frame == frame)) {
-        th->depth = depth - 1;
-        tm_stack_set_top(th, frame, th->shadow[depth - 2].parent);
-        return true;
-    }
-    return tm_stack_cut_slow(th, frame);
+    return lost > th->known_mask / (4 * sizeof(struct tm_known));
 }
-
-/* Room for one more entry; -1: no memory, the stack is as before. */
-int tm_stack_grow(tm_thread *th);
-
-/* Append a frame; but the top is left as it was: more is pushed, or tm_stack_set_top()
-   or tm_stack_find_top() called, before anything else happens.
-   -1: no memory, the stack is as before. */
-static inline int
-tm_stack_push_below(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
-{
-    if (TM_UNLIKELY(th->depth == th->capacity) && tm_stack_grow(th) < 0) {
-        return -1;
-    }
-    th->shadow[th->depth++] = (struct tm_shadow){frame, parent};
-    frame->captured = 1;
-    return 0;
-}
-
-/* Append a frame. */
-static inline int
-tm_stack_push(tm_thread *th, _PyInterpreterFrame *frame, tm_ctx_t parent)
-{
-    if (tm_stack_push_below(th, frame, parent) < 0) {
-        return -1;
-    }
-    tm_stack_set_top(th, frame, parent);
-    return 0;
-}
-
-/* Set the top from the last entry. */
-void tm_stack_find_top(tm_thread *th);
 
 /* Forget callers and cached contexts of every thread; frees nothing. */
 void tm_stack_spoil_all(void);
-/* Forget the callers that one thread state knows. */
+/* Forget the callers that one thread state knows; its contexts stay. */
 void tm_stack_spoil(PyThreadState *tstate);
 /* Drop cached contexts of instructions in [start, end), in every thread. */
 void tm_stack_forget_code(const void *start, const void *end);

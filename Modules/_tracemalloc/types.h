@@ -116,6 +116,8 @@ struct tm_local {
 struct tm_hot {
     unsigned gate;              /* 0: the inline half may do it all; written
                                    under the raw lock as well */
+    size_t small;               /* largest request that fused hooks serve without
+                                   looking further; 0 while a gate is shut */
     size_t bytes;               /* live bytes of the MEM and OBJ domains */
     size_t raw_bytes;           /* live bytes of RAW and tracked domains;
                                    guard: the raw lock, read anywhere */
