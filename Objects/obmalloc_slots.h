@@ -33,6 +33,34 @@ slot_of_block(poolp pool, const void *block)
     return &pool->trace_slots[(units * pool->trace_divide) >> 16];
 }
 
+/* Slots of objects that came from a free list, by the address of the object: the
+   next to come is often the one that went last.  An object lies in one block only
+   while its pool keeps its size class, so an entry holds as long as the slots.
+   While a gate is shut there is none.  Guard: the GIL. */
+#define KNOWN_OBJECTS 512           /* a power of two */
+struct known_object {
+    const void *object;             /* NULL: empty */
+    tm_slot_t *slot;
+};
+static struct known_object known_objects[KNOWN_OBJECTS];
+static bool knows_objects;
+
+TM_INLINE struct known_object *
+known_object(const void *object)
+{
+    /* Objects of free lists are not smaller than 32 bytes. */
+    return &known_objects[((uintptr_t)object / 32) % KNOWN_OBJECTS];
+}
+
+static void
+forget_known_objects(void)
+{
+    if (knows_objects) {
+        memset(known_objects, 0, sizeof(known_objects));
+        knows_objects = false;
+    }
+}
+
 /* --- slots come and go with pools --- */
 
 /* A pool of unknown or changed size class: its slots do not fit any more. */
@@ -43,6 +71,7 @@ pool_drop_slots(poolp pool)
         bool world = tm_lock_world();
         /* Again: another interpreter may have stopped tracing meanwhile. */
         if (pool->trace_slots != NULL) {
+            forget_known_objects();
             tm_slots_detach(pool->trace_slots);
             pool->trace_slots = NULL;
         }
@@ -72,6 +101,7 @@ _PyTraceMalloc_GateMoves(void)
 {
     if (tm_hot.gate) {
         forget_known_pools();
+        forget_known_objects();
     }
     tm_hot.small = tm_hot.gate ? 0 : SMALL_REQUEST_THRESHOLD;
 }
@@ -129,6 +159,7 @@ pool_need_slots(poolp pool)
 void
 _PyTraceMalloc_UnlinkSlots(void *pool)
 {
+    forget_known_objects();
     ((poolp)pool)->trace_slots = NULL;
 }
 

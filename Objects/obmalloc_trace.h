@@ -502,14 +502,15 @@ _PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours)
 /* --- objects --- */
 
 static TM_NOINLINE void
-moved_elsewhere(const void *block)
+moved_elsewhere(PyObject *op)
 {
-    tm_record_object(_PyThreadState_GET(), block);
+    tm_record_object(_PyThreadState_GET(),
+                     (char *)op - _PyType_PreHeaderSize(Py_TYPE(op)));
 }
 
 /* Give the block of a slot to another context.  No gate is shut. */
 TM_INLINE void
-moved_to(tm_slot_t *slot, const void *block, tm_ctx_t ctx)
+moved_to(tm_slot_t *slot, PyObject *op, tm_ctx_t ctx)
 {
     tm_slot_t old = *slot;
     /* neither 0 nor ELSEWHERE */
@@ -519,53 +520,61 @@ moved_to(tm_slot_t *slot, const void *block, tm_ctx_t ctx)
         *slot = TM_SLOT_MAKE(ctx, TM_SLOT_SLACK(old));
     }
     else if (old != 0) {        /* 0: not traced at all */
-        moved_elsewhere(block);
+        moved_elsewhere(op);
     }
 }
 
 /* Mostly a new frame has to be captured. */
 static TM_NOINLINE void
-moved_slow(poolp pool, const void *block)
+moved_slow(tm_slot_t *slot, PyObject *op)
 {
     tm_ctx_t ctx = tm_record_capture_slow(_PyThreadState_GET());
     if (TM_LIKELY(TM_CTX_FITS_SLOT(ctx))) {
-        moved_to(slot_of_block(pool, block), block, ctx);
+        moved_to(slot, op, ctx);
     }
     else {
-        moved_elsewhere(block);
+        moved_elsewhere(op);
     }
 }
 
 /* A new object, of a block that was made earlier: its trace moves to the code
    that runs now. */
 TM_INLINE void
-moved(poolp pool, const void *block)
+moved(tm_slot_t *slot, PyObject *op)
 {
-    if (TM_UNLIKELY(pool->trace_slots == NULL)) {
-        if (!tm_hot.fused) {
-            moved_elsewhere(block);
-        }
-        return;
-    }
     tm_ctx_t ctx;
     if (TM_UNLIKELY(!tm_record_capture_fast(_PyThreadState_GET(), &ctx))) {
-        moved_slow(pool, block);
+        moved_slow(slot, op);
         return;
     }
-    moved_to(slot_of_block(pool, block), block, ctx);
+    moved_to(slot, op, ctx);
 }
 
-/* As with FREE. */
+/* Not an object that moved lately. */
 static TM_NOINLINE void
-moved_unknown(poolp pool, const void *block)
+moved_unknown(PyObject *op)
 {
-    if (tm_hot.gate
-        || !find_pool(&obmalloc_state_main, (void *)block, pool))
-    {
-        moved_elsewhere(block);
+    const void *block = (char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
+    if (block == tm_hot.fresh) {
+        tm_hot.fresh = NULL;
         return;
     }
-    moved(pool, block);
+    poolp pool = POOL_ADDR(block);
+    if (*known_pool(pool) != pool
+        && (tm_hot.gate
+            || !find_pool(&obmalloc_state_main, (void *)block, pool)))
+    {
+        moved_elsewhere(op);
+    }
+    else if (pool->trace_slots != NULL) {
+        tm_slot_t *slot = slot_of_block(pool, block);
+        *known_object(op) = (struct known_object){op, slot};
+        knows_objects = true;
+        moved(slot, op);
+    }
+    else if (!tm_hot.fused) {
+        moved_elsewhere(op);
+    }
 }
 
 /* Of every new object while tracing is on.  Its block was recorded a moment ago
@@ -582,22 +591,12 @@ _PyTraceMalloc_NewReference(PyObject *op)
         tm_hot.fresh = NULL;
         return;
     }
-    unsigned long flags = Py_TYPE(op)->tp_flags;
-    const char *block = (const char *)op
-                        - (flags & Py_TPFLAGS_HAVE_GC ? sizeof(PyGC_Head) : 0);
-    if (TM_UNLIKELY(flags & Py_TPFLAGS_PREHEADER)) {
-        block = (const char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
-        if (block == tm_hot.fresh) {
-            tm_hot.fresh = NULL;
-            return;
-        }
-    }
-    poolp pool = POOL_ADDR(block);
-    if (TM_UNLIKELY(*known_pool(pool) != pool)) {
-        moved_unknown(pool, block);
+    const struct known_object *known = known_object(op);
+    if (TM_UNLIKELY(known->object != op)) {
+        moved_unknown(op);
         return;
     }
-    moved(pool, block);
+    moved(known->slot, op);
 }
 
 /* --- finding the slot of an address --- */
