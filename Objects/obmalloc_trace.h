@@ -325,17 +325,17 @@ forget_and_free(poolp pool, void *block)
     if (TM_LIKELY(pool->trace_slots != NULL)) {
         tm_slot_t *slot = slot_of_block(pool, block);
         tm_slot_t old = *slot;
-        if (TM_UNLIKELY(TM_SLOT_CTX(old) == TM_SLOT_CTX_ELSEWHERE)) {
-            free_slow(pool, block);
-            return;
-        }
-        if (TM_LIKELY(old != 0)) {
+        if (TM_LIKELY(tm_slot_is_plain(old))) {
             *slot = 0;
             tm_hot.bytes -= INDEX2SIZE(pool->szidx) - TM_SLOT_SLACK(old);
             if (TM_UNLIKELY(tm_live() < tm_hot.low)) {
                 free_and_mark(pool, block);
                 return;
             }
+        }
+        else if (old != 0) {
+            free_slow(pool, block);
+            return;
         }
     }
     free_in_pool(pool, block);
@@ -513,10 +513,7 @@ TM_INLINE void
 moved_to(tm_slot_t *slot, PyObject *op, tm_ctx_t ctx)
 {
     tm_slot_t old = *slot;
-    /* neither 0 nor ELSEWHERE */
-    if (TM_LIKELY(old - TM_SLOT_MAKE(1, 0)
-                  < TM_SLOT_MAKE(TM_SLOT_CTX_ELSEWHERE - 1, 0)))
-    {
+    if (TM_LIKELY(tm_slot_is_plain(old))) {
         *slot = TM_SLOT_MAKE(ctx, TM_SLOT_SLACK(old));
     }
     else if (old != 0) {        /* 0: not traced at all */

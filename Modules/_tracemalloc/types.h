@@ -75,6 +75,14 @@ typedef uint32_t tm_slot_t;     /* trace of a pymalloc block, see below */
 /* True for a context id that is neither none, dropped nor too large. */
 #define TM_CTX_FITS_SLOT(ctx) ((tm_ctx_t)((ctx) - 1) < TM_SLOT_CTX_ELSEWHERE - 1)
 
+/* Does a slot hold a trace itself?  Neither 0 nor ELSEWHERE. */
+static inline bool
+tm_slot_is_plain(tm_slot_t slot)
+{
+    return slot - TM_SLOT_MAKE(1, 0)
+           < TM_SLOT_MAKE(TM_SLOT_CTX_ELSEWHERE - 1, 0);
+}
+
 /* What stands in place of slots when tracing samples: the size of a block, or
    this when it was drawn. */
 typedef uint16_t tm_sampled_t;
