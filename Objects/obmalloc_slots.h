@@ -33,23 +33,34 @@ slot_of_block(poolp pool, const void *block)
     return &pool->trace_slots[(units * pool->trace_divide) >> 16];
 }
 
-/* Slots of objects that came from a free list, by the address of the object: the
-   next to come is often the one that went last.  An object lies in one block only
-   while its pool keeps its size class, so an entry holds as long as the slots.
-   While a gate is shut there is none.  Guard: the GIL. */
-#define KNOWN_OBJECTS 512           /* a power of two */
+/* Slots of objects that came from a free list, by the address of the object: those
+   that come next are mostly among those that went last.  An object lies in one
+   block only while its pool keeps its size class, so an entry holds as long as the
+   slots.  While a gate is shut there is none.
+   The entries of a pool lie side by side; objects of free lists are not smaller
+   than OBJECT_STEP.  Guard: the GIL. */
+#define OBJECT_STEP 32
+#define KNOWN_OF_POOL (POOL_SIZE / OBJECT_STEP)
+#define KNOWN_OBJECTS (4 * KNOWN_OF_POOL)
 struct known_object {
     const void *object;             /* NULL: empty */
     tm_slot_t *slot;
 };
 static struct known_object known_objects[KNOWN_OBJECTS];
-static bool knows_objects;
+static bool knows_objects;          /* some are not empty */
 
 TM_INLINE struct known_object *
 known_object(const void *object)
 {
-    /* Objects of free lists are not smaller than 32 bytes. */
-    return &known_objects[((uintptr_t)object / 32) % KNOWN_OBJECTS];
+    return &known_objects[((uintptr_t)object / OBJECT_STEP) % KNOWN_OBJECTS];
+}
+
+static void
+forget_objects_of(poolp pool)
+{
+    if (knows_objects) {
+        memset(known_object(pool), 0, KNOWN_OF_POOL * sizeof(*known_objects));
+    }
 }
 
 static void
@@ -71,7 +82,7 @@ pool_drop_slots(poolp pool)
         bool world = tm_lock_world();
         /* Again: another interpreter may have stopped tracing meanwhile. */
         if (pool->trace_slots != NULL) {
-            forget_known_objects();
+            forget_objects_of(pool);
             tm_slots_detach(pool->trace_slots);
             pool->trace_slots = NULL;
         }

@@ -551,10 +551,15 @@ moved(tm_slot_t *slot, PyObject *op)
 static TM_NOINLINE void
 moved_unknown(PyObject *op)
 {
-    const void *block = (char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
-    if (block == tm_hot.fresh) {
-        tm_hot.fresh = NULL;
-        return;
+    unsigned long flags = Py_TYPE(op)->tp_flags;
+    const char *block = (const char *)op
+                        - (flags & Py_TPFLAGS_HAVE_GC ? sizeof(PyGC_Head) : 0);
+    if (TM_UNLIKELY(flags & Py_TPFLAGS_PREHEADER)) {
+        block = (const char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
+        if (block == tm_hot.fresh) {
+            tm_hot.fresh = NULL;
+            return;
+        }
     }
     poolp pool = POOL_ADDR(block);
     if (*known_pool(pool) != pool

@@ -3,8 +3,9 @@
 A visit is one process of one interpreter that measures one workload in all
 modes in turns (job.py).  Visits of both interpreters alternate, and the whole
 list is gone through several times, so that a slow minute of the machine falls
-on all alike.  A ratio is best/best within a visit; what is reported is the
-median over the visits, and as spread half the distance of the extremes.
+on all alike.  A ratio is that of two times of the same round: a machine that
+changes its speed changes both.  What is reported is the median over the rounds
+of all visits, and as spread half the distance of the quartiles.
 """
 import json
 import math
@@ -32,7 +33,7 @@ class Effort(NamedTuple):
 
 
 QUICK = Effort(scale=0.4, visits=2, rounds=4, stock_visits=1, stock_rounds=1)
-FULL = Effort(scale=1.0, visits=3, rounds=5, stock_visits=3, stock_rounds=2)
+FULL = Effort(scale=1.0, visits=3, rounds=7, stock_visits=3, stock_rounds=2)
 
 
 class Side(NamedTuple):
@@ -89,16 +90,24 @@ class Collector:
 
     def column(self, name: str, label: str, mode: str) -> dict | None:
         visits = self.visits.get((name, label), [])
-        ratios = [min(v[mode]) / min(v["base"]) for v in visits if mode in v]
+        ratios = [traced / base for v in visits if mode in v
+                  for traced, base in zip(v[mode], v["base"], strict=True)]
         if not ratios:
             return None
-        return {"ratio": statistics.median(ratios),
-                "spread": (max(ratios) - min(ratios)) / 2,
+        return {"ratio": statistics.median(ratios), "spread": half_quartiles(ratios),
                 "seconds": min(min(v[mode]) for v in visits if mode in v)}
 
     def best(self, name: str, label: str) -> float | None:
         visits = self.visits.get((name, label))
         return min(min(v["base"]) for v in visits) if visits else None
+
+
+def half_quartiles(values: list[float]) -> float:
+    """Half the distance of the quartiles; 0 of a single value."""
+    if len(values) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / 2
 
 
 def geometric_mean(values: Iterable[float]) -> float:

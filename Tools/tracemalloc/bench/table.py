@@ -31,7 +31,7 @@ def speed_table(data: dict[str, Any], missing: Sequence[str] = ()) -> str:
     """The whole answer of the main measurement as text."""
     columns = data["columns"]
     parts = ["CPU time traced / untraced, the same interpreter, one process"
-             " (median \u00b1 half the spread):", ""]
+             " (median \u00b1 half the distance of the quartiles):", ""]
     rows = [["workload", *columns]]
     means = summary(data)
     for group in means:
