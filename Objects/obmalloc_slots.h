@@ -174,6 +174,41 @@ _PyTraceMalloc_UnlinkSlots(void *pool)
     ((poolp)pool)->trace_slots = NULL;
 }
 
+const char *
+_PyTraceMalloc_CheckKnown(void)
+{
+    if (tm_hot.small != (tm_hot.gate ? 0 : SMALL_REQUEST_THRESHOLD)) {
+        return "hooks that do not see the gate";
+    }
+    for (unsigned i = 0; i < KNOWN_POOLS; i++) {
+        poolp pool = known_pools[i];
+        if (pool == NULL || pool == NO_POOL) {
+            continue;
+        }
+        if (tm_hot.gate || *known_pool(pool) != pool
+            || !address_in_range(&obmalloc_state_main, pool, pool))
+        {
+            return "known pool that is none";
+        }
+    }
+    for (unsigned i = 0; i < KNOWN_OBJECTS; i++) {
+        const struct known_object *known = &known_objects[i];
+        poolp pool = POOL_ADDR(known->object);
+        if (known->object == NULL) {
+            continue;
+        }
+        if (tm_hot.gate || !knows_objects || known_object(known->object) != known
+            || !address_in_range(&obmalloc_state_main, (void *)known->object,
+                                 pool)
+            || pool->trace_slots == NULL
+            || known->slot != slot_of_block(pool, known->object))
+        {
+            return "known object in a pool without such a slot";
+        }
+    }
+    return NULL;
+}
+
 /* What the live filters drop must cost no memory: it makes no slots for a pool
    that has none.  World lock held if shared. */
 static bool

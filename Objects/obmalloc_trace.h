@@ -140,14 +140,52 @@ recorded(poolp pool, void *block, size_t size)
     return recorded_in_slot(pool, block, size, ctx);
 }
 
+/* malloc() of the RAW hook when upstream's RAW functions are below it, else NULL.
+   As long as nobody has put an allocator above that, memory that is part of a
+   block is asked for directly. */
+static void *(*raw_over_plain)(void *ctx, size_t size);
+
+void
+_PyTraceMalloc_RawLinked(const PyMemAllocatorEx *ours,
+                         const PyMemAllocatorEx *below)
+{
+    bool plain = below->malloc == _PyMem_RawMalloc
+                 && below->calloc == _PyMem_RawCalloc
+                 && below->free == _PyMem_RawFree;
+    raw_over_plain = plain ? ours->malloc : NULL;
+}
+
+static void *
+raw_new(size_t count, size_t size, int zero)
+{
+    if (TM_LIKELY(_PyMem_Raw.malloc == raw_over_plain)) {
+        return zero ? _PyMem_RawCalloc(NO_CTX, count, size)
+                    : _PyMem_RawMalloc(NO_CTX, size);
+    }
+    tm_nested++;
+    void *block = zero ? PyMem_RawCalloc(count, size) : PyMem_RawMalloc(size);
+    tm_nested--;
+    return block;
+}
+
+static void
+raw_free(void *block)
+{
+    if (TM_LIKELY(_PyMem_Raw.malloc == raw_over_plain)) {
+        _PyMem_RawFree(NO_CTX, block);
+        return;
+    }
+    tm_nested++;
+    PyMem_RawFree(block);
+    tm_nested--;
+}
+
 /* Not served from a pool: pymalloc asks the RAW domain, as part of this
    block. */
 static TM_NOINLINE void *
 malloc_large(OMState *state, size_t count, size_t size, int zero)
 {
-    tm_nested++;
-    void *block = zero ? PyMem_RawCalloc(count, size) : PyMem_RawMalloc(size);
-    tm_nested--;
+    void *block = raw_new(count, size, zero);
     if (block != NULL) {
         raw_allocated_blocks++;
         tm_record_big(_PyThreadState_GET(), block, count * size);
@@ -184,6 +222,9 @@ alloc_fast(size_t size, poolp *from, bool *last)
 static TM_NOINLINE void *
 malloc_slow(size_t size)
 {
+    if (size > SMALL_REQUEST_THRESHOLD && !tm_hot.gate) {
+        return malloc_large(&obmalloc_state_main, 1, size, 0);
+    }
     OMState *state = get_state();
     void *block = pymalloc_alloc(state, NO_CTX, size);
     if (block == NULL) {
@@ -195,8 +236,11 @@ malloc_slow(size_t size)
 static TM_NOINLINE void *
 calloc_slow(size_t count, size_t elsize)
 {
-    OMState *state = get_state();
     size_t size = count * elsize;
+    if (size > SMALL_REQUEST_THRESHOLD && !tm_hot.gate) {
+        return malloc_large(&obmalloc_state_main, count, elsize, 1);
+    }
+    OMState *state = get_state();
     void *block = pymalloc_alloc(state, NO_CTX, size);
     if (block == NULL) {
         return malloc_large(state, count, elsize, 1);
@@ -269,9 +313,7 @@ free_large(OMState *state, void *block)
 {
     struct tm_trace old;
     tm_record_forget_big(block, &old);
-    tm_nested++;
-    PyMem_RawFree(block);
-    tm_nested--;
+    raw_free(block);
     raw_allocated_blocks--;
 }
 
@@ -452,9 +494,7 @@ traced_realloc(void *ctx, void *block, size_t size)
     void *moved = pymalloc_alloc(state, NO_CTX, size);
     bool small = moved != NULL;
     if (!small) {
-        tm_nested++;
-        moved = PyMem_RawMalloc(size);
-        tm_nested--;
+        moved = raw_new(1, size, 0);
         if (moved == NULL) {
             return NULL;
         }
@@ -674,6 +714,18 @@ _PyTraceMalloc_UnlinkSlots(void *Py_UNUSED(pool))
 
 void
 _PyTraceMalloc_GateMoves(void)
+{
+}
+
+const char *
+_PyTraceMalloc_CheckKnown(void)
+{
+    return NULL;
+}
+
+void
+_PyTraceMalloc_RawLinked(const PyMemAllocatorEx *Py_UNUSED(ours),
+                         const PyMemAllocatorEx *Py_UNUSED(below))
 {
 }
 

@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "hook": {"record"},
     "arenas": {"record", "table"},
     "lifecycle": SIX | {"peak", "record", "hook", "arenas", "engine", "check"},
-    "check": SIX | {"engine", "arenas", "table"},
+    "check": SIX | {"engine", "arenas", "hook", "table"},
     # reads the engine through engine.h
     "snapshot": {"engine", "glob", "packing"},
     # doors: what builds Python objects for the module, by subject

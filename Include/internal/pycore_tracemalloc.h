@@ -26,7 +26,7 @@ struct _tracemalloc_runtime_state {
 
 #define _tracemalloc_runtime_state_INIT { .initialized = 0 }
 
-/* Of a thread state: its shadow stack (stack room), NULL until needed. */
+/* Of a thread state: the callers of its frames (stack room), NULL until needed. */
 struct _tm_thread;
 
 /* --- start-up and end --- */

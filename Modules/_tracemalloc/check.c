@@ -9,6 +9,7 @@
 #include "context.h"
 #include "domains.h"
 #include "engine.h"
+#include "hook.h"
 #include "site.h"
 #include "stack.h"
 #include "stats.h"
@@ -47,6 +48,9 @@ check_all(void)
     }
     if (wrong == NULL) {
         wrong = tm_arenas_check();
+    }
+    if (wrong == NULL) {
+        wrong = _PyTraceMalloc_CheckKnown();
     }
     if (wrong == NULL && bytes != tm_hot.bytes) {
         wrong = "bytes of slots and big table differ from the counter";

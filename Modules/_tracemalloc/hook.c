@@ -245,6 +245,7 @@ tm_hook_link(void)
         }
         PyMem_SetAllocator(domains[d], &hooks[d].ours);
     }
+    _PyTraceMalloc_RawLinked(&hooks[RAW].ours, &hooks[RAW].below);
     bool otherwise = _PyTraceMalloc_FusedOtherwise(&hooks[OBJ].ours)
                      || _PyTraceMalloc_FusedOtherwise(&hooks[MEM].ours);
     tm_lock(TM_RAW);

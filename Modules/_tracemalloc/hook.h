@@ -15,6 +15,10 @@ void tm_hook_gate(unsigned bit, bool shut);
 /* Provided beside pymalloc: the first gate has shut, or the last one opened. */
 void _PyTraceMalloc_GateMoves(void);
 
+/* Provided beside pymalloc: what is wrong with what it remembers of pools and
+   objects, or NULL.  The GIL is held. */
+const char *_PyTraceMalloc_CheckKnown(void);
+
 /* Link the hooks of all three domains; idempotent.  Hooks that could not be
    unlinked earlier (somebody wrapped them) are found again, not doubled. */
 void tm_hook_link(void);
@@ -31,6 +35,10 @@ bool _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator);
 /* Provided beside pymalloc.  Are these fused hooks that record in the other way,
    exactly or by samples, than tracing does now? */
 bool _PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours);
+
+/* Provided beside pymalloc: the RAW hook was linked, and what is below it. */
+void _PyTraceMalloc_RawLinked(const PyMemAllocatorEx *ours,
+                              const PyMemAllocatorEx *below);
 
 /* For measurements, while tracing is off: hooks of the MEM and OBJ domains that
    do nothing but call what is below.  Idempotent. */

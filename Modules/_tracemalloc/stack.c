@@ -182,7 +182,7 @@ tm_stack_check(tm_ctx_t ctx_end)
 {
     for (const tm_thread *th = threads; th != NULL; th = th->next) {
         if (tm_stack_thread((PyThreadState *)th->tstate) != th) {
-            return "thread state that does not know its shadow stack";
+            return "thread state that does not know its own thread";
         }
         for (size_t at = 0; at <= th->known_mask; at += sizeof(struct tm_known)) {
             const struct tm_known *known =

@@ -33,6 +33,10 @@ bucket_is_full(const struct tm_entry *bucket)
     return bucket[TM_BUCKET - 1].ctx != TM_CTX_NONE;
 }
 
+/* Entries up to which memory does not count, but that buckets are seldom full:
+   a mebibyte. */
+#define SPACIOUS 65536
+
 static int
 table_grow(struct tm_table *table)
 {
@@ -45,7 +49,7 @@ table_grow(struct tm_table *table)
     size_t n = table->mask ? table->mask + 1 : 0;
     table->entries = entries;
     table->mask = size - 1;
-    table->enough = size / 8 * 5;
+    table->enough = size / 8 * (size <= SPACIOUS ? 3 : 5);
     for (size_t i = 0; i < n; i++) {
         if (old[i].ctx != TM_CTX_NONE) {
             *probe(table, old[i].addr) = old[i];
@@ -55,10 +59,10 @@ table_grow(struct tm_table *table)
     return 0;
 }
 
-/* A table is at most five eighths full (`enough`); without memory seven eighths,
-   since a full one is as slow as a list.  As long as there is room, memory that was
-   refused is not asked for again at once: that takes as long as many
-   allocations. */
+/* A table is at most five eighths full, a small one three (`enough`); without
+   memory seven eighths, since a full one is as slow as a list.  As long as there is
+   room, memory that was refused is not asked for again at once: that takes as long
+   as many allocations. */
 static bool
 make_room(struct tm_table *table)
 {

@@ -325,6 +325,29 @@ class Objects(Tracing):
         self.assertGreater(same, 0)
         self.check_engine()
 
+    def test_pools_that_change_their_size_class(self):
+        # What is remembered of the place of an object must not outlive the
+        # slots of its pool: objects, nothing, blocks of another size, and
+        # objects again in the same memory.
+        def objects():
+            many = [i * 1.5 for i in range(20_000)]
+            # Dropped and made anew through the free list.
+            for i in range(0, 20_000, 100):
+                many[i:i + 50] = [None] * 50
+                many[i:i + 50] = [i * 2.5 for _ in range(50)]
+            return many
+
+        line = objects.__code__.co_firstlineno
+        for size in (16, 48, 200, 480):
+            many = objects()
+            lines = {self.trace_line(many[i]) for i in range(0, 20_000, 10)}
+            self.assertEqual(lines, {(__file__, line + 1), (__file__, line + 5)})
+            del many
+            self.check_engine()
+            blocks = [bytearray(size) for _ in range(2_000)]
+            self.check_engine()
+            del blocks
+
     def test_a_mark_is_used_once(self):
         # The block recorded last is known to be new.  The object in it dies
         # and the next one takes its place without any allocation between: it

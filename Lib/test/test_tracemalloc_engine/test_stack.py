@@ -77,6 +77,26 @@ class Plain(Tracing):
             one.check(self)
             self.assertEqual(one.trace().total, len(one.expected))
 
+    def test_deep_stack_way_up(self):
+        # Deeper than what is remembered of a stack at first: on the way up the
+        # callers have to be found again.
+        found = []
+
+        def down(n):
+            if n % 50 == 0:
+                found.append(probe())
+            if n:
+                down(n - 1)
+                if n % 50 < 3:
+                    found.append(probe())
+
+        with support.infinite_recursion(5000):
+            for _ in range(2):
+                down(2500)
+        for one in found:
+            one.check(self)
+            self.assertEqual(one.trace().total, len(one.expected))
+
     def test_many_calls_in_one_frame_of_a_deep_stack(self):
         def work():
             return [probe() for _ in range(3)] + [probe()]
@@ -412,6 +432,26 @@ class Generators(Tracing):
         thread.start()
         thread.join()
         found.append(below(3, lambda: next(g)))
+        for one in found:
+            one.check(self)
+
+    def test_more_than_are_remembered(self):
+        # Their frames lie anywhere; some are taken for one another's place.
+        def ask():
+            while True:
+                found.append(probe())
+                yield
+
+        found = []
+        many = [ask() for _ in range(3000)]
+        for generator in many:
+            next(generator)
+        found.clear()
+        for generator in many[::7]:
+            next(generator)
+            found.append(probe())
+        for generator in reversed(many[::7]):
+            below(3, generator.__next__)
         for one in found:
             one.check(self)
 
