@@ -3,7 +3,7 @@
  * that use it.
  *
  * The slots belong to the traces room (traces.h), which has the guards too; the
- * table of known pools belongs to this file.
+ * tables of known pools and objects belong to this file.
  */
 #ifndef Py_OBMALLOC_SLOTS_H
 #define Py_OBMALLOC_SLOTS_H
