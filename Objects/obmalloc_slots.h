@@ -38,7 +38,9 @@ slot_of_block(poolp pool, const void *block)
    block only while its pool keeps its size class, so an entry holds as long as the
    slots.  While a gate is shut there is none.
    The entries of a pool lie side by side; objects of free lists are not smaller
-   than OBJECT_STEP.  Guard: the GIL. */
+   than OBJECT_STEP.  There is room for four pools, 32 KiB, of which only what is
+   used is touched: a ring of a few hundred lists takes two or three.  Guard: the
+   GIL. */
 #define OBJECT_STEP 32
 #define KNOWN_OF_POOL (POOL_SIZE / OBJECT_STEP)
 #define KNOWN_OBJECTS (4 * KNOWN_OF_POOL)
@@ -144,6 +146,7 @@ arena_drop_slots(struct arena_object *ao)
     }
     if (!tm_hot.gate) {
         forget_known_pools();
+        forget_known_objects();
     }
     uintptr_t base = (uintptr_t)_Py_ALIGN_UP(ao->address, POOL_SIZE);
     for (; base < (uintptr_t)ao->pool_address; base += POOL_SIZE) {
@@ -220,6 +223,48 @@ pool_ignores(poolp pool, const void *block, tm_ctx_t ctx)
     tm_record_count_one(_PyThreadState_GET());
     tm_record_set_fresh(_PyThreadState_GET(), block);
     return true;
+}
+
+/* --- finding the slot of an address --- */
+
+tm_slot_t *
+_PyTraceMalloc_PoolSlot(const void *block, size_t *class_size)
+{
+    OMState *state = get_state();
+    poolp pool = POOL_ADDR(block);
+    if (tm_hot.sampling || state == NULL
+        || !address_in_range(state, (void *)block, pool)
+        || pool->trace_slots == NULL)
+    {
+        return NULL;
+    }
+    *class_size = INDEX2SIZE(pool->szidx);
+    return slot_of_block(pool, block);
+}
+
+/* For any address at all, also of another interpreter's pymalloc, which is then
+   looked for in the engine's own records.  NULL unless a block starts there, or
+   when tracing samples: then there are no slots. */
+tm_slot_t *
+_PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size)
+{
+    uintptr_t pool = addr & ~(uintptr_t)POOL_SIZE_MASK;
+    PyThreadState *tstate = _PyThreadState_GET();
+    tm_slot_t *first =
+        tstate != NULL && tstate->interp->obmalloc != NULL
+        && address_in_range(tstate->interp->obmalloc, (void *)addr, (poolp)pool)
+        ? ((poolp)pool)->trace_slots : tm_slots_find((void *)pool);
+    if (tm_hot.sampling || first == NULL || addr < pool + POOL_OVERHEAD) {
+        return NULL;
+    }
+    const struct tm_slots *slots = TM_SLOTS_OF(first);
+    size_t offset = addr - pool - POOL_OVERHEAD;
+    size_t i = offset / slots->block;
+    if (i >= slots->count || offset % slots->block != 0) {
+        return NULL;
+    }
+    *class_size = slots->block;
+    return &first[i];
 }
 
 #endif /* Py_OBMALLOC_SLOTS_H */

@@ -140,10 +140,10 @@ recorded(poolp pool, void *block, size_t size)
     return recorded_in_slot(pool, block, size, ctx);
 }
 
-/* malloc() of the RAW hook when upstream's RAW functions are below it, else NULL.
-   As long as nobody has put an allocator above that, memory that is part of a
-   block is asked for directly. */
-static void *(*raw_over_plain)(void *ctx, size_t size);
+/* The RAW hook when upstream's RAW functions are below it, else empty.  As long as
+   nobody has put a function above that, memory that is part of a block is asked
+   for directly.  Guard: the GIL. */
+static PyMemAllocatorEx raw_over_plain;
 
 void
 _PyTraceMalloc_RawLinked(const PyMemAllocatorEx *ours,
@@ -152,15 +152,17 @@ _PyTraceMalloc_RawLinked(const PyMemAllocatorEx *ours,
     bool plain = below->malloc == _PyMem_RawMalloc
                  && below->calloc == _PyMem_RawCalloc
                  && below->free == _PyMem_RawFree;
-    raw_over_plain = plain ? ours->malloc : NULL;
+    raw_over_plain = plain ? *ours : (PyMemAllocatorEx){0};
 }
 
 static void *
-raw_new(size_t count, size_t size, int zero)
+large_new(size_t count, size_t size, int zero)
 {
-    if (TM_LIKELY(_PyMem_Raw.malloc == raw_over_plain)) {
-        return zero ? _PyMem_RawCalloc(NO_CTX, count, size)
-                    : _PyMem_RawMalloc(NO_CTX, size);
+    if (zero && _PyMem_Raw.calloc == raw_over_plain.calloc) {
+        return _PyMem_RawCalloc(NO_CTX, count, size);
+    }
+    if (!zero && _PyMem_Raw.malloc == raw_over_plain.malloc) {
+        return _PyMem_RawMalloc(NO_CTX, size);
     }
     tm_nested++;
     void *block = zero ? PyMem_RawCalloc(count, size) : PyMem_RawMalloc(size);
@@ -169,9 +171,9 @@ raw_new(size_t count, size_t size, int zero)
 }
 
 static void
-raw_free(void *block)
+large_free(void *block)
 {
-    if (TM_LIKELY(_PyMem_Raw.malloc == raw_over_plain)) {
+    if (TM_LIKELY(_PyMem_Raw.free == raw_over_plain.free)) {
         _PyMem_RawFree(NO_CTX, block);
         return;
     }
@@ -185,7 +187,7 @@ raw_free(void *block)
 static TM_NOINLINE void *
 malloc_large(OMState *state, size_t count, size_t size, int zero)
 {
-    void *block = raw_new(count, size, zero);
+    void *block = large_new(count, size, zero);
     if (block != NULL) {
         raw_allocated_blocks++;
         tm_record_big(_PyThreadState_GET(), block, count * size);
@@ -313,7 +315,7 @@ free_large(OMState *state, void *block)
 {
     struct tm_trace old;
     tm_record_forget_big(block, &old);
-    raw_free(block);
+    large_free(block);
     raw_allocated_blocks--;
 }
 
@@ -494,7 +496,7 @@ traced_realloc(void *ctx, void *block, size_t size)
     void *moved = pymalloc_alloc(state, NO_CTX, size);
     bool small = moved != NULL;
     if (!small) {
-        moved = raw_new(1, size, 0);
+        moved = large_new(1, size, 0);
         if (moved == NULL) {
             return NULL;
         }
@@ -587,19 +589,15 @@ moved(tm_slot_t *slot, PyObject *op)
     moved_to(slot, op, ctx);
 }
 
-/* Not an object that moved lately. */
+/* A new object with more than one head before it, mostly an instance of a class; or
+   one that did not move lately. */
 static TM_NOINLINE void
 moved_unknown(PyObject *op)
 {
-    unsigned long flags = Py_TYPE(op)->tp_flags;
-    const char *block = (const char *)op
-                        - (flags & Py_TPFLAGS_HAVE_GC ? sizeof(PyGC_Head) : 0);
-    if (TM_UNLIKELY(flags & Py_TPFLAGS_PREHEADER)) {
-        block = (const char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
-        if (block == tm_hot.fresh) {
-            tm_hot.fresh = NULL;
-            return;
-        }
+    const void *block = (char *)op - _PyType_PreHeaderSize(Py_TYPE(op));
+    if (block == tm_hot.fresh) {
+        tm_hot.fresh = NULL;
+        return;
     }
     poolp pool = POOL_ADDR(block);
     if (*known_pool(pool) != pool
@@ -624,8 +622,8 @@ moved_unknown(PyObject *op)
 void
 _PyTraceMalloc_NewReference(PyObject *op)
 {
-    /* A block starts with its object or with the head for the collector.
-       Another block can begin as near as that only in the smallest size class,
+    /* A block starts with its object or with the head for the collector (or with
+       more: moved_unknown()).  Another block can begin as near as that only in the smallest size class,
        where objects have no fields, and no free list holds such. */
     uintptr_t ahead = (uintptr_t)op - (uintptr_t)tm_hot.fresh;
     if (TM_LIKELY((ahead & ~(uintptr_t)sizeof(PyGC_Head)) == 0)) {
@@ -639,48 +637,6 @@ _PyTraceMalloc_NewReference(PyObject *op)
         return;
     }
     moved(known->slot, op);
-}
-
-/* --- finding the slot of an address --- */
-
-tm_slot_t *
-_PyTraceMalloc_PoolSlot(const void *block, size_t *class_size)
-{
-    OMState *state = get_state();
-    poolp pool = POOL_ADDR(block);
-    if (tm_hot.sampling || state == NULL
-        || !address_in_range(state, (void *)block, pool)
-        || pool->trace_slots == NULL)
-    {
-        return NULL;
-    }
-    *class_size = INDEX2SIZE(pool->szidx);
-    return slot_of_block(pool, block);
-}
-
-/* For any address at all, also of another interpreter's pymalloc, which is then
-   looked for in the engine's own records.  NULL unless a block starts there, or
-   when tracing samples: then there are no slots. */
-tm_slot_t *
-_PyTraceMalloc_AnySlot(uintptr_t addr, size_t *class_size)
-{
-    uintptr_t pool = addr & ~(uintptr_t)POOL_SIZE_MASK;
-    PyThreadState *tstate = _PyThreadState_GET();
-    tm_slot_t *first =
-        tstate != NULL && tstate->interp->obmalloc != NULL
-        && address_in_range(tstate->interp->obmalloc, (void *)addr, (poolp)pool)
-        ? ((poolp)pool)->trace_slots : tm_slots_find((void *)pool);
-    if (tm_hot.sampling || first == NULL || addr < pool + POOL_OVERHEAD) {
-        return NULL;
-    }
-    const struct tm_slots *slots = TM_SLOTS_OF(first);
-    size_t offset = addr - pool - POOL_OVERHEAD;
-    size_t i = offset / slots->block;
-    if (i >= slots->count || offset % slots->block != 0) {
-        return NULL;
-    }
-    *class_size = slots->block;
-    return &first[i];
 }
 
 #else  /* nothing to fuse with */

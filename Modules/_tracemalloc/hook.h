@@ -36,7 +36,8 @@ bool _PyTraceMalloc_FuseWithPymalloc(PyMemAllocatorEx *allocator);
    exactly or by samples, than tracing does now? */
 bool _PyTraceMalloc_FusedOtherwise(const PyMemAllocatorEx *ours);
 
-/* Provided beside pymalloc: the RAW hook was linked, and what is below it. */
+/* Provided beside pymalloc: the RAW hook is linked, now or since earlier, and what is
+   below it.  A GIL is held. */
 void _PyTraceMalloc_RawLinked(const PyMemAllocatorEx *ours,
                               const PyMemAllocatorEx *below);
 

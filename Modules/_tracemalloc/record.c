@@ -195,9 +195,9 @@ tm_record_unknown(void)
 
 /* --- capture --- */
 
-/* How often a second entry must be right before it comes first: two that are
-   used in turns would change places each time. */
-#define SECOND_IN_TURNS 16
+/* Of the times that some second entry of a thread is right, each so many-th moves
+   it forward: two that are used in turns would change places each time. */
+#define SECOND_FORWARD 16
 
 /* Names lock held: another thread may be looking for entries of dead code. */
 static void
@@ -215,13 +215,13 @@ tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
     const void *ip = frame->instr_ptr;
     struct tm_cached *set = tm_stack_cached(th, ip, tm_stack_hash(parent));
     if (tm_stack_hit(&set[1], ip, parent)) {
-        tm_ctx_t known = set[1].ctx;
-        if (++th->second % SECOND_IN_TURNS == 0) {
+        tm_ctx_t ctx = set[1].ctx;
+        if (++th->second % SECOND_FORWARD == 0) {
             tm_lock(TM_NAMES);
             make_first(set);
             tm_unlock(TM_NAMES);
         }
-        return known;
+        return ctx;
     }
     PyCodeObject *code = _PyFrame_GetCode(frame);
     int index = _PyInterpreterFrame_LASTI(frame);
@@ -237,7 +237,7 @@ tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
     }
     if (ctx != TM_CTX_NONE) {
         uintptr_t slow = TM_CTX_FITS_SLOT(ctx) ? 0 : TM_CACHED_SLOW;
-        make_first(set);
+        set[1] = set[0];
         set[0] = (struct tm_cached){(uintptr_t)ip | slow, parent, ctx};
     }
     tm_unlock(TM_NAMES);
@@ -306,7 +306,9 @@ catch_up(tm_thread *th, _PyInterpreterFrame *frame)
     }
 }
 
-/* Learn a complete frame that is not known; most were called by one that is. */
+/* Learn a complete frame that is not known; most were called by one that is, through
+   no more than one frame of C code.  The caller need not be asked whether it is
+   complete: others are never learnt.  Everything else is for catch_up(). */
 static inline const struct tm_known *
 learn(tm_thread *th, _PyInterpreterFrame *frame)
 {

@@ -105,6 +105,8 @@ tm_record_take_fresh(PyThreadState *Py_UNUSED(tstate), const void *block)
 /* Context of the running code of `tstate`, TM_CTX_NONE for lack of memory,
    with TM_CTX_DROPPED when the live filters reject it. */
 tm_ctx_t tm_record_capture_slow(PyThreadState *tstate);
+/* The slow half of tm_record_resolve(): the first entry of the set is another one.
+   The names lock is not held. */
 tm_ctx_t tm_record_resolve_slow(tm_thread *th, _PyInterpreterFrame *frame,
                                 tm_ctx_t parent);
 
@@ -137,7 +139,8 @@ tm_record_capture_fast(PyThreadState *tstate, tm_ctx_t *ctx)
     }
     const void *ip = frame->instr_ptr;
     const struct tm_cached *hit = tm_stack_cached(th, ip, known->hash);
-    if (TM_UNLIKELY(hit->ip != (uintptr_t)ip || hit->parent != known->parent)) {
+    if (TM_UNLIKELY(TM_GET(hit->ip) != (uintptr_t)ip
+                    || hit->parent != known->parent)) {
         return false;
     }
     *ctx = hit->ctx;

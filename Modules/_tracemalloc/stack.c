@@ -11,7 +11,6 @@ static tm_thread *threads;
 
 #define KNOWN_FEWEST 1024           /* powers of two */
 #define KNOWN_MOST (1 << 20)
-#define CACHE_ENTRIES (2 * TM_CACHE_SETS)
 
 static size_t
 known_size(const tm_thread *th)
@@ -21,7 +20,7 @@ known_size(const tm_thread *th)
 
 /* A thread without frames must find nothing: NULL is not an empty place. */
 static void
-block_null(tm_thread *th)
+take_place_of_null(tm_thread *th)
 {
     tm_stack_place(th, NULL)->frame = th;
 }
@@ -36,7 +35,7 @@ make_places(tm_thread *th, size_t count)
     tm_free(th->known);
     th->known = known;
     th->known_mask = (count - 1) * sizeof(*known);
-    block_null(th);
+    take_place_of_null(th);
     return 0;
 }
 
@@ -44,7 +43,7 @@ static void
 forget_callers(tm_thread *th)
 {
     memset(th->known, 0, known_size(th));
-    block_null(th);
+    take_place_of_null(th);
 }
 
 tm_thread *
@@ -113,7 +112,9 @@ tm_stack_grow(tm_thread *th, size_t frames)
     while (count < 4 * frames && count < KNOWN_MOST) {
         count *= 2;
     }
-    return count > now && make_places(th, count) == 0;
+    bool more = count > now && make_places(th, count) == 0;
+    th->known_final = !more && 4 * frames > now;
+    return more;
 }
 
 void
@@ -138,8 +139,8 @@ void
 tm_stack_forget_code(const void *start, const void *end)
 {
     for (tm_thread *th = threads; th != NULL; th = th->next) {
-        for (int i = 0; i < CACHE_ENTRIES; i++) {
-            struct tm_cached *cached = &th->cache[0][0] + i;
+        for (int i = 0; i < 2 * TM_CACHE_SETS; i++) {
+            struct tm_cached *cached = &th->cache[i];
             uintptr_t ip = TM_GET(cached->ip);
             if (ip >= (uintptr_t)start && ip < (uintptr_t)end) {
                 TM_SET(cached->ip, 0);
@@ -198,8 +199,8 @@ tm_stack_check(tm_ctx_t ctx_end)
                 return "frame whose callers are no context";
             }
         }
-        for (int i = 0; i < CACHE_ENTRIES; i++) {
-            const struct tm_cached *cached = &th->cache[0][0] + i;
+        for (int i = 0; i < 2 * TM_CACHE_SETS; i++) {
+            const struct tm_cached *cached = &th->cache[i];
             if (cached->ip != 0
                 && (cached->ctx & ~TM_CTX_DROPPED) >= ctx_end)
             {

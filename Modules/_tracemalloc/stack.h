@@ -18,8 +18,11 @@
  * of the thread before the tree is asked.  A set of it has two entries; the inline
  * halves look at the first.
  *
- * Guard: a tm_thread belongs to its thread state.  Others touch it only to
- * spoil it (tm_stack_spoil) with the GIL held, or under the world lock.
+ * Guard: a tm_thread belongs to its thread state: the holder of the GIL, or the
+ * thread itself under the raw lock while it is in C code without the GIL.  Others
+ * touch it only to spoil it (tm_stack_spoil_all), with exclusive access, and to
+ * empty entries of the cache (tm_stack_forget_code) under the names lock, under
+ * which entries are written, too.
  */
 #ifndef TM_STACK_H
 #define TM_STACK_H
@@ -32,6 +35,7 @@
 #define TM_CACHE_SETS 2048          /* a power of two */
 
 struct tm_cached {
+    _Alignas(16)
     uintptr_t ip;               /* address of an instruction, with TM_CACHED_SLOW;
                                    0: empty */
     tm_ctx_t parent;
@@ -43,6 +47,7 @@ struct tm_cached {
 #define TM_CACHED_SLOW ((uintptr_t)1)
 
 struct tm_known {
+    _Alignas(16)
     const void *frame;          /* NULL: empty */
     tm_ctx_t parent;            /* context of the frame's callers */
     uint32_t hash;              /* of parent, see tm_stack_cached() */
@@ -51,13 +56,15 @@ struct tm_known {
 struct _tm_thread {
     struct tm_known *known;     /* direct-mapped by the address of the frame */
     uintptr_t known_mask;       /* see tm_stack_place() */
+    bool known_final;           /* no more places: no memory, or there are as
+                                   many as there may be */
     const PyThreadState *tstate;
     struct _tm_thread *next, *prev;
 #ifdef Py_GIL_DISABLED
     struct tm_local local;
 #endif
-    unsigned second;            /* how often a second entry was right */
-    struct tm_cached cache[TM_CACHE_SETS][2];
+    unsigned second;            /* how often second entries were right */
+    struct tm_cached cache[2 * TM_CACHE_SETS];
 };
 typedef struct _tm_thread tm_thread;
 
@@ -79,22 +86,22 @@ tm_stack_hash(tm_ctx_t parent)
 static inline struct tm_cached *
 tm_stack_cached(tm_thread *th, const void *ip, uint32_t parent_hash)
 {
-    Py_BUILD_ASSERT(sizeof(th->cache[0]) == 32);
+    Py_BUILD_ASSERT(2 * sizeof(struct tm_cached) == 32);
     uint32_t at = ((uint32_t)(uintptr_t)ip * 16 + parent_hash)
-                  & ((TM_CACHE_SETS - 1) * sizeof(th->cache[0]));
+                  & ((TM_CACHE_SETS - 1) * 2 * sizeof(struct tm_cached));
     return (struct tm_cached *)((char *)th->cache + at);
 }
 
 static inline bool
 tm_stack_hit(const struct tm_cached *cached, const void *ip, tm_ctx_t parent)
 {
-    return (cached->ip & ~TM_CACHED_SLOW) == (uintptr_t)ip
+    return (TM_GET(cached->ip) & ~TM_CACHED_SLOW) == (uintptr_t)ip
            && cached->parent == parent;
 }
 
-/* The place of a frame: one for 64 bytes, and no frame is smaller, so that those
-   of a stack, which lie side by side, do not collide.  The mask is in bytes of
-   the array. */
+/* The place of a frame: one for 64 bytes.  With pointers of 64 bits no frame is
+   smaller, so that those of a stack, which lie side by side, do not collide.  The
+   mask is in bytes of the array. */
 static inline struct tm_known *
 tm_stack_place(const tm_thread *th, const void *frame)
 {
@@ -129,14 +136,17 @@ void tm_stack_thread_free(PyThreadState *tstate);
 /* Is this the living thread state of some tm_thread?  Names lock held. */
 bool tm_stack_thread_known(const PyThreadState *tstate);
 
-/* More places, for a stack of so many frames.  False: no memory, or there are as
-   many as there may be.  True: everything is forgotten. */
+/* More places, for a stack of so many frames.  Only for the owner of th.  False:
+   no memory, or there are as many as there may be.  True: everything is forgotten. */
 bool tm_stack_grow(tm_thread *th, size_t frames);
-/* Has a stack that lost so many flagged frames outgrown its places? */
+/* Has a stack that lost so many flagged frames outgrown its places?  Flags that were
+   left over when callers were forgotten count as well: a deep stack then gets
+   places that it would need anyway once it is known. */
 static inline bool
 tm_stack_outgrown(const tm_thread *th, size_t lost)
 {
-    return lost > th->known_mask / (4 * sizeof(struct tm_known));
+    return !th->known_final
+           && lost > th->known_mask / (4 * sizeof(struct tm_known));
 }
 
 /* Forget callers and cached contexts of every thread; frees nothing. */

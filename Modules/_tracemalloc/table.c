@@ -33,9 +33,13 @@ bucket_is_full(const struct tm_entry *bucket)
     return bucket[TM_BUCKET - 1].ctx != TM_CTX_NONE;
 }
 
-/* Entries up to which memory does not count, but that buckets are seldom full:
-   a mebibyte. */
-#define SPACIOUS 65536
+/* Entries up to which memory does not count, but that buckets are seldom full: a
+   mebibyte, also where there are many tables (traces.h). */
+#ifdef Py_GIL_DISABLED
+#  define SPACIOUS 1024
+#else
+#  define SPACIOUS 65536
+#endif
 
 static int
 table_grow(struct tm_table *table)

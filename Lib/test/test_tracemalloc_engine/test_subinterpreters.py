@@ -183,7 +183,7 @@ sound()
 
     def test_switching_between_interpreters_on_one_thread(self):
         # Frames of two interpreters alternate on one C stack; each has a
-        # thread state, and a memory of frames, of its own.
+        # thread state, and known callers, of its own.
         self.says_ok_everywhere("""
             engine.start(50)
             def deep(n, call):

@@ -98,7 +98,23 @@ def effort_of(args: argparse.Namespace) -> speed.Effort:
     return effort._replace(**changes)
 
 
+def read_old(name: str) -> dict[str, Any]:
+    """An older result of the main measurement, made in the same way."""
+    try:
+        old = json.loads(Path(name).read_bytes())
+        made = old["format"]
+    except OSError as exc:
+        raise RuntimeError(f"{name}: {exc.strerror}") from exc
+    except (ValueError, KeyError, TypeError) as exc:
+        raise RuntimeError(f"{name} is not a result of this program") from exc
+    if made != speed.FORMAT or "rows" not in old:
+        raise RuntimeError(f"{name} was measured in another way: its ratios cannot"
+                           " be compared with these")
+    return old
+
+
 def main_table(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    old = read_old(args.compare) if args.compare else None
     extra = speed.extra_modes(args.ours)
     modes = [m for m in ("null",) if m in extra] + args.limits.split(",")
     modes += [m for m in ("sampled",) if m in extra]
@@ -111,9 +127,8 @@ def main_table(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     collector = speed.measure(sides, works, effort)
     data = speed.result(sides, works, effort, collector)
     text = table.speed_table(data, missing)
-    if args.compare:
-        with open(args.compare, encoding="utf-8") as f:
-            text += "\n\n" + table.compare_table(json.load(f), data)
+    if old is not None:
+        text += "\n\n" + table.compare_table(old, data)
     return data, text
 
 

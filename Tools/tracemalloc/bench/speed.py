@@ -23,6 +23,10 @@ HERE = Path(__file__).resolve().parent
 JOB = HERE / "job.py"
 
 
+# Results of another format are not compared: 1 had best/best within a process.
+FORMAT = 2
+
+
 class Effort(NamedTuple):
     """How much is measured; see QUICK and FULL."""
     scale: float
@@ -163,7 +167,7 @@ def result(sides: list[Side], workloads: list, effort: Effort,
         rows[work.name] = {"group": work.group, "cells": cells}
     if len(sides) > 1:
         columns.append("untraced")
-    return {"format": 1, "when": time.strftime("%Y-%m-%d %H:%M:%S"),
+    return {"format": FORMAT, "when": time.strftime("%Y-%m-%d %H:%M:%S"),
             "machine": {"system": platform.platform(), "cpus": os.cpu_count(),
                         "load": os.getloadavg()},
             "pythons": {s.label: describe(s.python) for s in sides},
