@@ -15,6 +15,16 @@ static tm_ctx_t end = 1;            /* id 0 is never used */
 static struct { int limit; tm_ctx_t root; } eras[MAX_ERAS];
 static unsigned nera;
 
+/* Enter a node that is not there. */
+static void
+index_enter(struct tm_ctx_index *index, tm_ctx_t id)
+{
+    const struct tm_node *node = tm_context_node(id);
+    uint32_t hash = tm_context_hash(node->parent, node->site);
+    *tm_context_slot(index, node->parent, node->site) =
+        (hash & ~TM_INDEX_ID) | id;
+}
+
 static int
 index_grow(void)
 {
@@ -27,12 +37,7 @@ index_grow(void)
     }
     index->mask = size - 1;
     for (tm_ctx_t id = 1; id < end; id++) {
-        const struct tm_node *node = tm_context_node(id);
-        uint32_t i = tm_context_hash(node->parent, node->site) & index->mask;
-        while (index->slot[i] != 0) {
-            i = (i + 1) & index->mask;
-        }
-        index->slot[i] = id;
+        index_enter(index, id);
     }
     tm_ctx_index = index;
     tm_free(old);
@@ -70,13 +75,8 @@ node_publish(tm_ctx_t parent, tm_site_t site, uint16_t depth, uint8_t era)
         return TM_CTX_NONE;
     }
     *node = (struct tm_node){parent, site, depth, era, 0};
-    struct tm_ctx_index *index = tm_ctx_index;
-    uint32_t i = tm_context_hash(parent, site) & index->mask;
-    while (index->slot[i] != 0) {
-        i = (i + 1) & index->mask;
-    }
     tm_ctx_t id = end++;
-    index->slot[i] = id;
+    index_enter(tm_ctx_index, id);
     return id;
 }
 

@@ -26,10 +26,18 @@ struct tm_node {
 #define TM_NODE_CHUNK ((uint32_t)1 << TM_NODE_CHUNK_BITS)
 #define TM_NODE_CHUNKS (TM_CTX_END_MAX >> TM_NODE_CHUNK_BITS)
 
+/* Finds nodes.  Code that walks over a structure asks for one chain of calls after
+ * another in the order in which they were first seen, so what belongs to parents
+ * with neighbouring ids stands in one stretch of the array, a cache line or two, as
+ * long as there is room; the rest anywhere.  Nothing is ever taken out. */
 struct tm_ctx_index {
     uint32_t mask;
-    uint32_t slot[];            /* context ids; 0: empty */
+    uint32_t slot[];            /* context ids below bits of the hash; 0: empty */
 };
+#define TM_INDEX_STRETCH 16     /* slots; a power of two */
+#define TM_INDEX_PARENTS 8      /* that share a stretch: each has one child in the
+                                   mean, and the array is half full */
+#define TM_INDEX_ID (TM_CTX_END_MAX - 1)
 
 extern struct tm_node *tm_node_chunks[TM_NODE_CHUNKS];
 extern struct tm_ctx_index *tm_ctx_index;
@@ -49,25 +57,46 @@ tm_context_hash(tm_ctx_t parent, tm_site_t site)
     return (uint32_t)(x >> 32) ^ (uint32_t)(x >> 15);
 }
 
+static inline bool
+tm_context_is(uint32_t slot, uint32_t hash, tm_ctx_t parent, tm_site_t site)
+{
+    if ((slot ^ hash) & ~TM_INDEX_ID) {
+        return false;
+    }
+    const struct tm_node *node = tm_context_node(slot & TM_INDEX_ID);
+    return node->parent == parent && node->site == site;
+}
+
+/* The slot of a node, or the empty one where it belongs. */
+static inline uint32_t *
+tm_context_slot(struct tm_ctx_index *index, tm_ctx_t parent, tm_site_t site)
+{
+    uint32_t hash = tm_context_hash(parent, site);
+    if (!(parent & TM_CTX_DEPTH)) {     /* those have any number of children */
+        uint32_t *stretch = &index->slot[
+            tm_context_hash(parent / TM_INDEX_PARENTS, 0)
+            & index->mask & ~(uint32_t)(TM_INDEX_STRETCH - 1)];
+        for (uint32_t i = 0; i < TM_INDEX_STRETCH; i++) {
+            uint32_t *slot = &stretch[(hash + i) % TM_INDEX_STRETCH];
+            if (*slot == 0 || tm_context_is(*slot, hash, parent, site)) {
+                return slot;
+            }
+        }
+    }
+    for (uint32_t i = hash & index->mask;; i = (i + 1) & index->mask) {
+        uint32_t *slot = &index->slot[i];
+        if (*slot == 0 || tm_context_is(*slot, hash, parent, site)) {
+            return slot;
+        }
+    }
+}
+
 /* The node, or TM_CTX_NONE when there is none yet. */
 static inline tm_ctx_t
 tm_context_find(tm_ctx_t parent, tm_site_t site)
 {
-    const struct tm_ctx_index *index = tm_ctx_index;
-    if (index == NULL) {
-        return TM_CTX_NONE;
-    }
-    uint32_t i = tm_context_hash(parent, site) & index->mask;
-    for (;; i = (i + 1) & index->mask) {
-        tm_ctx_t id = index->slot[i];
-        if (id == 0) {
-            return TM_CTX_NONE;
-        }
-        const struct tm_node *node = tm_context_node(id);
-        if (node->parent == parent && node->site == site) {
-            return id;
-        }
-    }
+    return tm_ctx_index == NULL ? TM_CTX_NONE
+           : *tm_context_slot(tm_ctx_index, parent, site) & TM_INDEX_ID;
 }
 
 /* The node, made when missing; TM_CTX_NONE: no memory or no id left. */
