@@ -7,8 +7,10 @@ with its own exit status, after its threads and its exit functions.
 import argparse
 import atexit
 import builtins
+import errno
 import io
 import os
+import re
 import signal
 import sys
 import _tracemalloc
@@ -29,9 +31,14 @@ def _frames(text: str) -> int:
 
 
 def _bytes(text: str) -> int:
-    number = int(text)
+    """A number of bytes, perhaps with a unit, as -X tracemalloc_sample takes it."""
+    match = re.fullmatch(r"([0-9]+)(?:([kmg])(?:ib)?)?", text, re.I | re.A)
+    number = 0
+    if match is not None:
+        number = int(match[1]) << " kmg".index((match[2] or " ").lower()) * 10
     if not 1 <= number < 1 << 63:
-        raise argparse.ArgumentTypeError("it must be 1 or more")
+        raise argparse.ArgumentTypeError(
+            f"{text}: it must be a number of bytes from 1 on, such as 512k or 1m")
     return number
 
 
@@ -214,8 +221,21 @@ _OWN = {__file__, os.path.join(os.path.dirname(__file__), "__main__.py"),
         "<frozen runpy>"}
 
 
+def _can_write(path):
+    """Before the program runs: at its end it would be too late."""
+    if os.path.isdir(path):
+        raise Failure(f"{path}: {os.strerror(errno.EISDIR)}")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise Failure(f"{path}: {os.strerror(errno.ENOENT)}")
+    if not os.access(folder, os.W_OK):
+        raise Failure(f"{path}: {os.strerror(errno.EACCES)}")
+
+
 def run(options):
     """Get all ready; return what runs the program, for the end of main()."""
+    if options.output is not None:
+        _can_write(options.output)
     _show_an_exception()
     arguments, entry, name, code, spec = _find(options)
     report = _Report(options)

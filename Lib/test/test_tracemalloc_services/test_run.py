@@ -187,11 +187,32 @@ class RunTests(ServiceTest):
         snapshot = tracemalloc.Snapshot.load(self.folder / "x.snapshot")
         self.assertEqual(snapshot.sample_interval, 1000)
 
+    def test_sample_with_a_unit(self):
+        self.write("import tracemalloc\nprint(tracemalloc.get_sample_interval())\n")
+        for text, interval in (("4k", 4096), ("1MiB", 1 << 20), ("3", 3)):
+            done = self.run_it("--sample", text, "program.py")
+            self.assertEqual(done.stdout, f"{interval}\n")
+        for text in ("0", "k", "4x", "-1", "9" * 30):
+            done = self.run_it("--sample", text, "program.py")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("number of bytes from 1 on, such as 512k", done.stderr)
+
     def test_output_fails(self):
         self.write(self.PROGRAM)
-        done = self.run_it("-o", "no/such/folder", "program.py")
+        for output, why in (("no/such/folder", "No such file"),
+                            (".", "Is a directory")):
+            # Before the program has done its work for nothing.
+            done = self.run_it("-o", output, "program.py")
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn(f"{output}: {why}", done.stderr)
+
+    def test_output_fails_at_the_end(self):
+        (self.folder / "gone").mkdir()
+        self.write(self.PROGRAM + "os.rmdir('gone')\n")
+        done = self.run_it("-o", "gone/x.snapshot", "program.py")
         self.check(done)
-        self.assertIn("no/such/folder: No such file", done.stderr)
+        self.assertIn("gone/x.snapshot: No such file", done.stderr)
 
     def test_module(self):
         package = self.folder / "package"

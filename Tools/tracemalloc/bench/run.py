@@ -9,10 +9,10 @@ is measured and how to read it.
 import argparse
 import fnmatch
 import json
+import math
 import os
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,22 +32,60 @@ ROOT = speed.HERE.parents[2]
 DEFAULT_OUT = ROOT / "build" / "bench"
 
 
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
+
+
+def amount(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return number
+
+
+def limits(text: str) -> str:
+    """Traceback limits, each perhaps with what job.py can add to it."""
+    for limit in text.split(","):
+        number = limit.partition("+")[0]
+        if not number.isdecimal() or not 1 <= int(number) <= 65535:
+            raise argparse.ArgumentTypeError(f"{limit or 'nothing'} is not a limit"
+                                             " from 1 to 65535")
+    return text
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ours", default=str(ROOT / "build/release/python"))
-    parser.add_argument("--stock", default=str(ROOT / "build/stock/python"))
+    parser.add_argument("--ours", default=str(ROOT / "build/release/python"),
+                        help="the interpreter to measure (%(default)s: make)")
+    parser.add_argument("--stock", default=str(ROOT / "build/stock/python"),
+                        help="the one to compare with (%(default)s: make stock)")
     parser.add_argument("--no-stock", action="store_true",
                         help="ours alone: much faster")
     parser.add_argument("--quick", action="store_true",
                         help="less work and fewer rounds: at most 3 minutes")
     parser.add_argument("--only", metavar="PATTERN",
                         help="workloads whose name or group matches (shell pattern)")
-    parser.add_argument("--limits", default="1,25,100",
-                        help="traceback limits of ours (%(default)s)")
-    parser.add_argument("--stock-limits", default="1,25")
-    parser.add_argument("--visits", type=int, help="processes for each workload")
-    parser.add_argument("--rounds", type=int, help="rounds in each process")
-    parser.add_argument("--scale", type=float, help="amount of work")
+    parser.add_argument("--limits", type=limits, default="1,25,100",
+                        help="traceback limits of ours (%(default)s); 25+filters,"
+                        " 25+tasks, 25+timers: with those")
+    parser.add_argument("--stock-limits", type=limits, default="1,25",
+                        help="traceback limits of stock (%(default)s)")
+    full, quick = speed.FULL, speed.QUICK
+    parser.add_argument("--visits", type=positive, metavar="N",
+                        help="processes for each workload"
+                        f" ({full.visits}; --quick: {quick.visits}, stock"
+                        f" {quick.stock_visits})")
+    parser.add_argument("--rounds", type=positive, metavar="N",
+                        help="rounds in each process"
+                        f" ({full.rounds}, stock {full.stock_rounds}; --quick:"
+                        f" {quick.rounds}, stock {quick.stock_rounds})")
+    parser.add_argument("--scale", type=amount, metavar="X",
+                        help=f"amount of work ({full.scale}; --quick: {quick.scale})")
     parser.add_argument("--compare", metavar="OLD.json",
                         help="say what has changed since that result")
     parser.add_argument("--json", type=Path, metavar="FILE",
@@ -74,7 +112,16 @@ def parse() -> argparse.Namespace:
                         help="with --pyperformance: only these")
     parser.add_argument("--work-folder", type=Path, default=DEFAULT_OUT,
                         help="for environments and results (%(default)s)")
-    return parser.parse_args()
+    args = parser.parse_args()
+    another = (args.instructions or args.extras or args.capi or args.memory
+               or args.scaling or args.sampling or args.pyperformance or args.peers)
+    if args.compare and another:
+        parser.error("--compare is for results of the main measurement")
+    if args.benchmarks and not args.pyperformance:
+        parser.error("--benchmarks is for --pyperformance")
+    if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):
+        parser.error(f"{args.json} cannot be written")
+    return args
 
 
 def chosen(pattern: str | None) -> list:
@@ -89,10 +136,9 @@ def effort_of(args: argparse.Namespace) -> speed.Effort:
     effort = speed.QUICK if args.quick else speed.FULL
     changes: dict[str, Any] = {}
     if args.visits:
-        changes |= {"visits": args.visits,
-                    "stock_visits": min(args.visits, effort.stock_visits)}
+        changes |= {"visits": args.visits, "stock_visits": args.visits}
     if args.rounds:
-        changes |= {"rounds": args.rounds}
+        changes |= {"rounds": args.rounds, "stock_rounds": args.rounds}
     if args.scale:
         changes |= {"scale": args.scale}
     return effort._replace(**changes)
@@ -128,7 +174,10 @@ def main_table(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     data = speed.result(sides, works, effort, collector)
     text = table.speed_table(data, missing)
     if old is not None:
-        text += "\n\n" + table.compare_table(old, data)
+        try:
+            text += "\n\n" + table.compare_table(old, data)
+        except (ArithmeticError, AttributeError, LookupError, TypeError):
+            text += f"\n\n{args.compare} is damaged: nothing is compared."
     return data, text
 
 
@@ -189,30 +238,41 @@ def ask(args: argparse.Namespace) -> tuple[str, dict[str, Any], str]:
 
 
 def write(path: Path, data: dict[str, Any]) -> None:
-    """To a temporary name first: an old result survives a full disk."""
+    """To another name first: an old result survives a full disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False,
-                                     encoding="utf-8") as f:
-        json.dump(data, f, indent=1)
-    os.replace(f.name, path)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        part.write_text(json.dumps(data, indent=1), encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def how(python: str) -> str:
+    """The words behind `make` that build an interpreter of this tree."""
+    variant = Path(python).parent.name
+    if variant == "stock":
+        return " stock"
+    return f" VARIANT={variant}" if variant in ("debug", "nogil", "asan") else ""
 
 
 def main() -> int:
     args = parse()
+    if not chosen(args.only):
+        print(f"bench: no workload matches {args.only}", file=sys.stderr)
+        return 2
     if args.list:
         print("\n".join(f"{w.group:6} {w.name:18} {w.run.__doc__}"
                         for w in chosen(args.only)))
         return 0
-    if not chosen(args.only):
-        print("bench: no workload matches", file=sys.stderr)
-        return 2
     needed = [args.scaling or args.ours]
     if not (args.no_stock or args.scaling or args.pyperformance or args.peers
             or args.extras or args.sampling):
         needed.append(args.stock)
     for python in needed:
         if not os.access(python, os.X_OK):
-            print(f"bench: no interpreter at {python}", file=sys.stderr)
+            print(f"bench: no interpreter at {python}; built by: make{how(python)}",
+                  file=sys.stderr)
             return 2
     # As Ctrl-C: what was started ends, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -226,7 +286,11 @@ def main() -> int:
         return 130
     print(text)
     path = args.json or args.work_folder / f"{kind}.json"
-    write(path, data)
+    try:
+        write(path, data)
+    except OSError as exc:
+        print(f"bench: {path}: {exc.strerror}", file=sys.stderr)
+        return 1
     print(f"data: {path}")
     return 0
 

@@ -101,9 +101,18 @@ class Collector:
         return {"ratio": statistics.median(ratios), "spread": half_quartiles(ratios),
                 "seconds": min(min(v[mode]) for v in visits if mode in v)}
 
-    def best(self, name: str, label: str) -> float | None:
-        visits = self.visits.get((name, label))
-        return min(min(v["base"]) for v in visits) if visits else None
+    def untraced(self, name: str) -> dict | None:
+        """Ours against stock, visit by visit; the median of each, since stock has
+        fewer rounds and so fewer chances of a lucky one."""
+        pairs = zip(self.visits.get((name, "ours"), ()),
+                    self.visits.get((name, "stock"), ()))
+        medians = [(statistics.median(ours["base"]), statistics.median(stock["base"]))
+                   for ours, stock in pairs]
+        if not medians:
+            return None
+        ratios = [ours / stock for ours, stock in medians]
+        return {"ratio": statistics.median(ratios), "spread": half_quartiles(ratios),
+                "seconds": min(ours for ours, _ in medians)}
 
 
 def half_quartiles(values: list[float]) -> float:
@@ -137,6 +146,9 @@ def measure(sides: list[Side], workloads: list, effort: Effort) -> Collector:
             progress(f"round {visit + 1}/{effort.visits},"
                      f" {number}/{len(workloads)} {work.name},"
                      f" {time.monotonic() - began:.0f} s")
+        if not sys.stderr.isatty():
+            print(f"round {visit + 1}/{effort.visits} done,"
+                  f" {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     progress("")
     return collector
 
@@ -159,11 +171,9 @@ def result(sides: list[Side], workloads: list, effort: Effort,
                 cell = collector.column(work.name, side.label, mode)
                 if cell is not None:
                     cells[f"{side.label} {mode}"] = cell
-        ours, stock = (collector.best(work.name, label)
-                       for label in ("ours", "stock"))
-        if ours is not None and stock is not None:
-            cells["untraced"] = {"ratio": ours / stock, "spread": 0.0,
-                                 "seconds": ours}
+        untraced = collector.untraced(work.name)
+        if untraced is not None:
+            cells["untraced"] = untraced
         rows[work.name] = {"group": work.group, "cells": cells}
     if len(sides) > 1:
         columns.append("untraced")

@@ -47,8 +47,9 @@ def speed_table(data: dict[str, Any], missing: Sequence[str] = ()) -> str:
             for c in columns)])
         rows.append([""])
     parts.append(lay_out(rows))
-    parts.append("mean: geometric mean; untraced: time of ours / time of stock"
-                 " (two processes: a few per cent are chance).")
+    parts.append("mean: geometric mean" + (
+        "; untraced: time of ours / time of stock (two processes: a few per cent"
+        " are chance)." if "untraced" in columns else "."))
     flat = flatness(data)
     if flat is not None:
         parts.append(f"Limit 100 against limit 1: at most {flat[1]:.3f}"
@@ -77,8 +78,14 @@ def compare_table(old: dict[str, Any], new: dict[str, Any]) -> str:
         rows.append([group, *cells])
     lines = [f"Compared with the result of {old['when']}:", "",
              lay_out(rows), ""]
+    if old["effort"] != new["effort"]:
+        lines.append("That was measured with another effort: "
+                     + ", ".join(f"{k} {v}" for k, v in old["effort"].items()) + ".")
+    if not any(r["cells"].keys() & columns for name, r in new["rows"].items()
+               if name in old["rows"]):
+        return "\n".join([*lines, "The two have nothing in common."])
     changes = list(moved(old, new, columns))
-    lines += changes or ["No workload has moved beyond its spread and 3 %."]
+    lines += changes or ["No workload has moved beyond 3 % and the sum of both spreads."]
     return "\n".join(lines)
 
 
@@ -88,8 +95,8 @@ def moved(old: dict[str, Any], new: dict[str, Any], columns: Sequence[str]):
         for column in columns:
             a = old["rows"].get(name, {}).get("cells", {}).get(column)
             b = row["cells"].get(column)
-            if a is None or b is None:
-                continue
+            if a is None or b is None or not a["spread"] or not b["spread"]:
+                continue        # a single measurement says nothing
             change = b["ratio"] / a["ratio"] - 1
             noise = max(0.03, (a["spread"] + b["spread"]) / b["ratio"])
             if abs(change) > noise:
