@@ -253,7 +253,7 @@ void
 _PyTraceMalloc_FrameMoved(void)
 {
     if (tm_is_tracing()) {
-        tm_frame_moved(_PyThreadState_GET());
+        tm_frame_moved();
     }
 }
 

@@ -47,7 +47,7 @@ void tm_after_fork_child(void);
 
 void tm_code_gone(PyCodeObject *code);          /* dies, or is renamed */
 void tm_thread_gone(PyThreadState *tstate);
-void tm_frame_moved(PyThreadState *tstate);     /* f_lineno was set */
+void tm_frame_moved(void);          /* f_lineno was set */
 /* How to ask a thread for a safe point; called from inside hooks, so it may
    only set a flag of the thread state.  How to take a reference to a task;
    called with the world lock, so it may do no more. */

@@ -398,11 +398,12 @@ tm_thread_gone(PyThreadState *tstate)
 }
 
 void
-tm_frame_moved(PyThreadState *tstate)
+tm_frame_moved(void)
 {
-    bool world = tm_lock_world();
-    tm_stack_spoil(tstate);
-    tm_unlock_world(world);
+    /* Of any thread: who traces has got hold of the frame somehow. */
+    exclusive_begin();
+    tm_stack_forget_callers();
+    exclusive_end();
 }
 
 int

@@ -257,51 +257,79 @@ parent_above(tm_thread *th, _PyInterpreterFrame *frame,
            & ~TM_CTX_DROPPED;
 }
 
-/* Frames between a new one and the nearest known one, newest first. */
+/* The nearest known one of a complete frame and its callers, or NULL; how many are
+   not known into *unknown. */
+static _PyInterpreterFrame *
+nearest_known(const tm_thread *th, _PyInterpreterFrame *frame, size_t *unknown)
+{
+    *unknown = 0;
+    while (frame != NULL && tm_stack_known(th, frame) == NULL) {
+        ++*unknown;
+        frame = _PyFrame_GetFirstComplete(frame->previous);
+    }
+    return frame;
+}
+
+/* Learn `n` frames that lie on one another, the last of the array first; `caller` is
+   the known one below them, or NULL.  The newest, or NULL: no memory. */
+static const struct tm_known *
+learn_all(tm_thread *th, _PyInterpreterFrame *caller, _PyInterpreterFrame **newer,
+          size_t n)
+{
+    const struct tm_known *known = NULL;
+    tm_ctx_t parent = caller == NULL ? root
+                      : parent_above(th, caller, tm_stack_known(th, caller));
+    while (n-- > 0) {
+        if (parent == TM_CTX_NONE) {
+            return NULL;
+        }
+        known = tm_stack_learn(th, newer[n], parent);
+        if (n > 0) {
+            parent = parent_above(th, newer[n], known);
+        }
+    }
+    return known;
+}
+
+/* So many frames need no memory to be remembered while they are learnt. */
 #define NEWER 64
 
-/* Learn a complete frame and those of its callers that are not known.  Works in
-   stretches, so that any depth needs no memory of its own.  NULL: no memory,
-   some may be known. */
+/* Learn a complete frame and those of its callers that are not known, the outermost
+   first.  NULL: no memory, some may be known. */
 static TM_NOINLINE const struct tm_known *
 catch_up(tm_thread *th, _PyInterpreterFrame *frame)
 {
     for (;;) {
-        _PyInterpreterFrame *newer[NEWER];
-        size_t n = 0, lost = 0;
-        const struct tm_known *known = NULL;
-        _PyInterpreterFrame *f = frame;
-        for (; f != NULL; f = _PyFrame_GetFirstComplete(f->previous)) {
-            known = tm_stack_known(th, f);
-            if (known != NULL) {
-                break;
-            }
-            lost += f->captured;
-            if (n == NEWER) {
-                /* The newer half is met again in the next stretch. */
-                memmove(newer, newer + NEWER / 2,
-                        NEWER / 2 * sizeof(*newer));
-                n = NEWER / 2;
-            }
-            newer[n++] = f;
-        }
-        if (n == 0) {
-            return known;
-        }
-        if (TM_UNLIKELY(tm_stack_outgrown(th, lost))
-            && tm_stack_grow(th, lost))
+        size_t unknown;
+        _PyInterpreterFrame *caller = nearest_known(th, frame, &unknown);
+        assert(unknown > 0);
+        if (TM_UNLIKELY(tm_stack_outgrown(th, unknown))
+            && tm_stack_grow(th, unknown))
         {
-            continue;
+            continue;           /* nothing is known any more */
         }
-        tm_ctx_t parent = f == NULL ? root : parent_above(th, f, known);
-        while (n-- > 0) {
-            if (parent == TM_CTX_NONE) {
-                return NULL;
+        _PyInterpreterFrame *few[NEWER], **newer = few, *f = frame;
+        size_t n = unknown;
+        if (unknown > NEWER) {
+            newer = tm_alloc(unknown * sizeof(*newer));
+            if (newer == NULL) {
+                /* A stretch at a time, each time from the top. */
+                newer = few;
+                n = NEWER;
             }
-            known = tm_stack_learn(th, newer[n], parent);
-            if (n > 0) {
-                parent = parent_above(th, newer[n], known);
+        }
+        for (size_t i = 0; i < unknown; i++) {
+            if (i >= unknown - n) {
+                newer[i - (unknown - n)] = f;
             }
+            f = _PyFrame_GetFirstComplete(f->previous);
+        }
+        const struct tm_known *known = learn_all(th, caller, newer, n);
+        if (newer != few) {
+            tm_free(newer);
+        }
+        if (known == NULL || n == unknown) {
+            return known;
         }
     }
 }

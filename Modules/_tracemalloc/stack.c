@@ -127,10 +127,9 @@ tm_stack_spoil_all(void)
 }
 
 void
-tm_stack_spoil(PyThreadState *tstate)
+tm_stack_forget_callers(void)
 {
-    tm_thread *th = tm_stack_thread(tstate);
-    if (th != NULL) {
+    for (tm_thread *th = threads; th != NULL; th = th->next) {
         forget_callers(th);
     }
 }

@@ -20,7 +20,7 @@
  *
  * Guard: a tm_thread belongs to its thread state: the holder of the GIL, or the
  * thread itself under the raw lock while it is in C code without the GIL.  Others
- * touch it only to spoil it (tm_stack_spoil_all), with exclusive access, and to
+ * touch it only to make it forget, with exclusive access, and to
  * empty entries of the cache (tm_stack_forget_code) under the names lock, under
  * which entries are written, too.
  */
@@ -139,20 +139,18 @@ bool tm_stack_thread_known(const PyThreadState *tstate);
 /* More places, for a stack of so many frames.  Only for the owner of th.  False:
    no memory, or there are as many as there may be.  True: everything is forgotten. */
 bool tm_stack_grow(tm_thread *th, size_t frames);
-/* Has a stack that lost so many flagged frames outgrown its places?  Flags that were
-   left over when callers were forgotten count as well: a deep stack then gets
-   places that it would need anyway once it is known. */
+/* Are so many unknown frames more than the places are for? */
 static inline bool
-tm_stack_outgrown(const tm_thread *th, size_t lost)
+tm_stack_outgrown(const tm_thread *th, size_t unknown)
 {
     return !th->known_final
-           && lost > th->known_mask / (4 * sizeof(struct tm_known));
+           && unknown > th->known_mask / (4 * sizeof(struct tm_known));
 }
 
 /* Forget callers and cached contexts of every thread; frees nothing. */
 void tm_stack_spoil_all(void);
-/* Forget the callers that one thread state knows; its contexts stay. */
-void tm_stack_spoil(PyThreadState *tstate);
+/* Forget the callers that threads know; contexts of instructions stay. */
+void tm_stack_forget_callers(void);
 /* Drop cached contexts of instructions in [start, end), in every thread. */
 void tm_stack_forget_code(const void *start, const void *end);
 /* Call for the thread state of every known thread.  Names lock held. */

@@ -97,6 +97,16 @@ class Plain(Tracing):
             one.check(self)
             self.assertEqual(one.trace().total, len(one.expected))
 
+    def test_a_very_deep_stack_that_is_not_known(self):
+        def work():
+            engine.clear_traces()
+            return [probe(), *below(3, lambda: [probe()]), probe()]
+
+        with support.infinite_recursion(5000):
+            for one in below(4000, work):
+                one.check(self)
+                self.assertEqual(one.trace().total, len(one.expected))
+
     def test_many_calls_in_one_frame_of_a_deep_stack(self):
         def work():
             return [probe() for _ in range(3)] + [probe()]
