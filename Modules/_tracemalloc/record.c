@@ -257,19 +257,6 @@ parent_above(tm_thread *th, _PyInterpreterFrame *frame,
            & ~TM_CTX_DROPPED;
 }
 
-/* The nearest known one of a complete frame and its callers, or NULL; how many are
-   not known into *unknown. */
-static _PyInterpreterFrame *
-nearest_known(const tm_thread *th, _PyInterpreterFrame *frame, size_t *unknown)
-{
-    *unknown = 0;
-    while (frame != NULL && tm_stack_known(th, frame) == NULL) {
-        ++*unknown;
-        frame = _PyFrame_GetFirstComplete(frame->previous);
-    }
-    return frame;
-}
-
 /* Learn `n` frames that lie on one another, the last of the array first; `caller` is
    the known one below them, or NULL.  The newest, or NULL: no memory. */
 static const struct tm_known *
@@ -294,43 +281,62 @@ learn_all(tm_thread *th, _PyInterpreterFrame *caller, _PyInterpreterFrame **newe
 /* So many frames need no memory to be remembered while they are learnt. */
 #define NEWER 64
 
-/* Learn a complete frame and those of its callers that are not known, the outermost
-   first.  NULL: no memory, some may be known. */
+/* Learn `unknown` frames from `frame` outwards, more than NEWER, above `caller`.  The
+   outermost come first: *all is false when there was no memory to remember more than
+   some of them.  As learn_all(). */
+static TM_COLD const struct tm_known *
+learn_many(tm_thread *th, _PyInterpreterFrame *frame, _PyInterpreterFrame *caller,
+           size_t unknown, bool *all)
+{
+    _PyInterpreterFrame *few[NEWER];
+    _PyInterpreterFrame **newer = tm_alloc(unknown * sizeof(*newer));
+    *all = newer != NULL;
+    size_t skip = *all ? 0 : unknown - NEWER;
+    if (!*all) {
+        newer = few;
+    }
+    for (size_t i = 0; i < unknown; i++) {
+        if (i >= skip) {
+            newer[i - skip] = frame;
+        }
+        frame = _PyFrame_GetFirstComplete(frame->previous);
+    }
+    const struct tm_known *known = learn_all(th, caller, newer, unknown - skip);
+    if (newer != few) {
+        tm_free(newer);
+    }
+    return known;
+}
+
+/* Learn a complete frame, which is not known, and those of its callers that are not,
+   the outermost first.  NULL: no memory, some may be known. */
 static TM_NOINLINE const struct tm_known *
 catch_up(tm_thread *th, _PyInterpreterFrame *frame)
 {
     for (;;) {
-        size_t unknown;
-        _PyInterpreterFrame *caller = nearest_known(th, frame, &unknown);
-        assert(unknown > 0);
+        _PyInterpreterFrame *newer[NEWER], *f = frame;
+        size_t unknown = 0;
+        do {
+            if (unknown < NEWER) {
+                newer[unknown] = f;
+            }
+            unknown++;
+            f = _PyFrame_GetFirstComplete(f->previous);
+        } while (f != NULL && tm_stack_known(th, f) == NULL);
         if (TM_UNLIKELY(tm_stack_outgrown(th, unknown))
             && tm_stack_grow(th, unknown))
         {
             continue;           /* nothing is known any more */
         }
-        _PyInterpreterFrame *few[NEWER], **newer = few, *f = frame;
-        size_t n = unknown;
-        if (unknown > NEWER) {
-            newer = tm_alloc(unknown * sizeof(*newer));
-            if (newer == NULL) {
-                /* A stretch at a time, each time from the top. */
-                newer = few;
-                n = NEWER;
-            }
+        if (TM_LIKELY(unknown <= NEWER)) {
+            return learn_all(th, f, newer, unknown);
         }
-        for (size_t i = 0; i < unknown; i++) {
-            if (i >= unknown - n) {
-                newer[i - (unknown - n)] = f;
-            }
-            f = _PyFrame_GetFirstComplete(f->previous);
-        }
-        const struct tm_known *known = learn_all(th, caller, newer, n);
-        if (newer != few) {
-            tm_free(newer);
-        }
-        if (known == NULL || n == unknown) {
+        bool all;
+        const struct tm_known *known = learn_many(th, frame, f, unknown, &all);
+        if (known == NULL || all) {
             return known;
         }
+        /* What is left lies on what has been learnt now. */
     }
 }
 
