@@ -77,7 +77,7 @@ class Plain(Tracing):
             one.check(self)
             self.assertEqual(one.trace().total, len(one.expected))
 
-    def test_deep_stack_way_up(self):
+    def test_very_deep_stack_way_up(self):
         # Deeper than what is remembered of a stack at first: on the way up the
         # callers have to be found again.
         found = []
@@ -97,7 +97,7 @@ class Plain(Tracing):
             one.check(self)
             self.assertEqual(one.trace().total, len(one.expected))
 
-    def test_a_very_deep_stack_that_is_not_known(self):
+    def test_very_deep_stack_that_is_not_known(self):
         def work():
             engine.clear_traces()
             return [probe(), *below(3, lambda: [probe()]), probe()]
