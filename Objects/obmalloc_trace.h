@@ -623,8 +623,9 @@ void
 _PyTraceMalloc_NewReference(PyObject *op)
 {
     /* A block starts with its object or with the head for the collector (or with
-       more: moved_unknown()).  Another block can begin as near as that only in the smallest size class,
-       where objects have no fields, and no free list holds such. */
+       more: moved_unknown()).  Another block can begin as near as that only in
+       the smallest size class, where objects have no fields, and no free list
+       holds such. */
     uintptr_t ahead = (uintptr_t)op - (uintptr_t)tm_hot.fresh;
     if (TM_LIKELY((ahead & ~(uintptr_t)sizeof(PyGC_Head)) == 0)) {
         /* Once: the next time it comes from a free list. */

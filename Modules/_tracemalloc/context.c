@@ -15,7 +15,8 @@ static tm_ctx_t end = 1;            /* id 0 is never used */
 static struct { int limit; tm_ctx_t root; } eras[MAX_ERAS];
 static unsigned nera;
 
-/* Enter a node that is not there. */
+/* Enter a node that is not there.  (Roots look alike once they are made; the last
+   one stands for all: nobody looks for them here.) */
 static void
 index_enter(struct tm_ctx_index *index, tm_ctx_t id)
 {

@@ -58,6 +58,12 @@ def limits(text: str) -> str:
     return text
 
 
+def writable(path: Path) -> bool:
+    """Can write() make this file, and the folders above it?"""
+    above = next(p for p in path.absolute().parents if p.exists())
+    return not path.is_dir() and above.is_dir() and os.access(above, os.W_OK)
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ours", default=str(ROOT / "build/release/python"),
@@ -119,7 +125,7 @@ def parse() -> argparse.Namespace:
         parser.error("--compare is for results of the main measurement")
     if args.benchmarks and not args.pyperformance:
         parser.error("--benchmarks is for --pyperformance")
-    if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):
+    if args.json and not writable(args.json):
         parser.error(f"{args.json} cannot be written")
     return args
 
